@@ -9,7 +9,7 @@
 
 namespace attnctl {
 
-/// Returns a + b, or nullopt if the sum does not fit into T.
+/// checked_add() and checked_mul() return nullopt if the result does not fit into T.
 template <std::integral T>
 [[nodiscard]] constexpr std::optional<T> checked_add(T a, T b) {
   T sum{};
@@ -17,7 +17,6 @@ template <std::integral T>
   return sum;
 }
 
-/// Returns a * b, or nullopt if the product does not fit into T.
 template <std::integral T>
 [[nodiscard]] constexpr std::optional<T> checked_mul(T a, T b) {
   T product{};

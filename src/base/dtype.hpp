@@ -9,7 +9,6 @@
 
 namespace attnctl {
 
-/// Element types of stored tensors.
 enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
 
 [[nodiscard]] std::size_t size_of(DType dtype);       // bytes of one element

@@ -13,8 +13,7 @@ namespace attnctl {
 /// and they must call BLAS with one thread, so that parallel work is never nested.
 class Pool {
  public:
-  /// Starts `threads` - 1 threads (none if `threads` is 0). Throws Error(limit) if the system cannot start a
-  /// thread.
+  /// Starts `threads` - 1 threads, none for 0. Throws Error(limit) if the system cannot start a thread.
   explicit Pool(std::size_t threads);
   ~Pool();
 
@@ -35,19 +34,16 @@ class Pool {
 /// calling thread and the CPU quotas of the process's cgroup (v2) and the ancestors of the cgroup.
 [[nodiscard]] std::size_t available_threads();
 
-/// Returns the CPU quota in the text of a cgroup v2 file `cpu.max`, in cores, rounded up and at least 1:
-/// "150000 100000" gives 2. Returns nullopt for malformed text and for "max ...", which means that there is
-/// no quota.
+/// Returns the CPU quota in the text of a file `cpu.max` (cgroup v2), in cores, rounded up: "150000 100000"
+/// gives 2. Returns nullopt for malformed text and for "max ...", which means that there is no quota.
 [[nodiscard]] std::optional<std::size_t> cores_of_cpu_max(std::string_view text);
 
-/// Returns the smallest CPU quota, in cores, of a cgroup and its ancestors, or nullopt if no quota exists.
-/// `root` is the mount point of the cgroup file system. `group` is a path as in /proc/self/cgroup
-/// ("/system.slice/x").
+/// Returns the smallest CPU quota of a cgroup and its ancestors, in cores; nullopt without quota. `root` is
+/// the mount point of the cgroup file system, `group` a path as in /proc/self/cgroup ("/system.slice/x").
 [[nodiscard]] std::optional<std::size_t> cores_of_cgroup(const std::filesystem::path& root,
                                                          std::string_view group);
 
-/// Returns the CPU time of the calling thread in seconds. The CPU time excludes the time in which the thread
-/// is blocked.
+/// Returns the CPU time of the calling thread in seconds, which excludes the time while it is blocked.
 [[nodiscard]] double thread_seconds();
 
 }  // namespace attnctl

@@ -14,13 +14,11 @@
 
 namespace attnctl {
 
-/// Makes a path, a tensor name or a token safe to print on one line of a terminal. Each byte of a control
-/// character (C0, DEL or C1), and each byte that is not part of well-formed UTF-8, is replaced by \xNN with
-/// two hexadecimal digits.
+/// Makes text safe to print on one line of a terminal. Each byte of a control character (C0, DEL or C1) or of
+/// ill-formed UTF-8 is replaced by \xNN with two hexadecimal digits.
 [[nodiscard]] std::string escaped(std::string_view text);
 
-/// Formats text that was read from a file for an error message: escapes it, and replaces its middle by "..."
-/// if it has more than 160 bytes.
+/// Escapes a text for an error message, and replaces its middle by "..." if it has more than 160 bytes.
 [[nodiscard]] std::string shown(std::string_view text);
 
 [[nodiscard]] inline std::string in_quotes(std::string_view text) {
@@ -53,8 +51,7 @@ template <typename Items, typename Text>
 /// no name is close, or if several are equally close.
 [[nodiscard]] std::string_view closest_name(std::string_view word, std::span<const std::string_view> names);
 
-/// Returns ` (did you mean "NAME"?)` with the closest of the names std::invoke(name, item) of all items, or
-/// an empty text if no name is close.
+/// Returns ` (did you mean "NAME"?)` with the closest of the names; empty if no name is close.
 template <typename Items, typename Name = std::identity>
 [[nodiscard]] std::string did_you_mean(std::string_view word, const Items& items, Name name = {}) {
   std::vector<std::string_view> names;
@@ -66,25 +63,21 @@ template <typename Items, typename Name = std::identity>
 /// Removes the first line of a text and returns it without its end: LF, CRLF, or a CR at the end of the text.
 [[nodiscard]] std::string_view take_line(std::string_view& text);
 
-/// Checks a path that was read from a file, such as the name of a shard or of an archive member. Returns what
-/// is wrong with the path ("which contains a backslash"), or nullopt for a relative path without backslashes,
-/// NUL bytes, empty parts, "." and "..".
+/// Returns what is wrong with a path in a file ("which contains a backslash"), or nullopt for a relative path
+/// without backslashes, NUL bytes, empty parts, "." and "..".
 [[nodiscard]] std::optional<std::string_view> path_fault(std::string_view path);
 
-/// Parses a whole text that consists of decimal digits. Returns nullopt for any other text, for example with
-/// a sign or a space, and for a number that is too large for the type.
+/// Parses decimal digits. Returns nullopt for any other text (a sign, a space) and for a too large number.
 [[nodiscard]] std::optional<std::size_t> parse_number(std::string_view text);
 
-/// Returns the length in bytes of the UTF-8 sequence at the beginning of a non-empty text, or 0 if the
-/// sequence is ill-formed (Unicode 15, table 3-7: overlong forms, surrogates and code points above U+10FFFF
-/// are ill-formed).
+/// Returns the length in bytes of the UTF-8 sequence at the beginning of a non-empty text, or 0 if it is
+/// ill-formed (Unicode 15, table 3-7), such as overlong forms, surrogates and code points above U+10FFFF.
 [[nodiscard]] std::size_t utf8_sequence_length(std::string_view text);
 
 /// Returns the code point of a text that is one well-formed UTF-8 sequence.
 [[nodiscard]] char32_t utf8_code_point(std::string_view sequence);
 
-/// Returns the index of the byte where the first ill-formed UTF-8 sequence begins, or nullopt if the whole
-/// text is well-formed UTF-8.
+/// Returns the index of the first ill-formed UTF-8 sequence, or nullopt if the whole text is well-formed.
 [[nodiscard]] std::optional<std::size_t> find_ill_formed_utf8(std::string_view text);
 
 /// Returns the XXH64 hash (Collet 2012), used to recognise equal contents. The hash is not cryptographic: an

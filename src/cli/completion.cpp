@@ -13,8 +13,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// Returns whether the value of an option is a path, judged by its type or by the name of a positional
-/// argument.
+/// Judged by the type of the value, or by the name of a positional argument.
 bool is_path(const Option& option) {
   if (!option.allowed.empty()) return false;
   const std::string type = (option.positional() ? option.names + " " : "") + option.value_text();

@@ -35,23 +35,19 @@ struct Session {
   const ResourceOptions& options;
 };
 
-/// Returns the record "attnctl" of a document: {"version", "blas", "kernel", "threads"}. The documents of
-/// `study` and `merge` have their own record without "threads".
+/// Returns the record "attnctl" of a document, except for `study` and `merge`.
 [[nodiscard]] Record tool_record(const Session& session);
 
-/// Returns the section of warnings, the last section of every document.
 [[nodiscard]] Section warnings_section(const Warnings& warnings);
 
 /// Prints the warnings to standard error, one line per warning code, unless --quiet is given.
 void print_warnings(const Session& session);
 
-/// Runs the last checks before an output is committed. Throws Error if the size of a mapped input file
-/// changed during the run, or if reading the file failed. With --strict, also throws Error(non_finite) if
-/// there is a warning whose code starts with "non_finite".
+/// Throws Error if a mapped input file changed or could not be read. With --strict, also throws
+/// Error(non_finite) if there is a warning whose code starts with "non_finite".
 void check_before_commit(const Session& session);
 
-/// Adds the warning non_finite_result if `count`, the number of non-finite numbers, is not 0. `where` names
-/// the part of the results that has them, for the message.
+/// Adds the warning non_finite_result unless `count` is 0. `where` names a part of the results.
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count);
 
 /// Writes the results of one run in the format of `target`. Adds the warning non_finite_result if the results

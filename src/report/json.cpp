@@ -14,8 +14,7 @@
 namespace attnctl::report {
 namespace {
 
-/// Writes a number at `to`, which must have space for NumberFormat::kMostCharacters, and returns the end of
-/// the text.
+/// Writes a number or null at `to`, which must have space for NumberFormat::kMostCharacters.
 template <typename T>
 char* write_number(char* to, const NumberFormat& format, T value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -38,8 +37,7 @@ std::size_t lists_at(const Shape& shape, std::size_t row) {
   return lists;
 }
 
-/// Appends a part of a row, as numbers separated by commas. Formats them in a small buffer that stays in the
-/// cache.
+/// Appends a part of a row. Formats the numbers in a small buffer that stays in the cache.
 template <typename T>
 void append_numbers(std::string& text, const NumberFormat& format, std::span<const T> values) {
   constexpr std::size_t space = 8192;

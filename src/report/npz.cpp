@@ -146,8 +146,7 @@ std::optional<std::uint32_t> ScatteredChecksum::value(std::uint64_t size) const 
 }
 
 struct NpzWriter::Archive {
-  /// A member of the zip file. The caller writes the elements of a streamed array through the base class
-  /// ArraySink.
+  /// A member of the zip file. It is the sink of a streamed array.
   struct Member : ArraySink {
     Archive& archive;
     formats::ZipMember zip;

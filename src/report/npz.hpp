@@ -33,18 +33,15 @@ class NpzWriter final : public ArrayOutput {
   explicit NpzWriter(OutputFile& out, NpzOptions options = {});
   ~NpzWriter() override;
 
-  /// Adds a whole tensor with a name without ".npy" ("pattern_0"). Must not be called from a task of
-  /// options.pool.
+  /// Adds a tensor; its name is without ".npy". Must not be called from a task of options.pool.
   void add(const std::string& name, const Tensor& tensor) override;
 
-  /// Adds a float32 array whose elements are written later through the returned sink. The sink is valid as
-  /// long as this writer. ArraySink::write() throws std::logic_error if an element is written twice or after
-  /// the end of the array.
+  /// Adds a float32 array that is written through the returned sink, which is valid as long as this writer.
+  /// ArraySink::write() throws std::logic_error for an element written twice or after the end.
   ArraySink& add_streamed(const std::string& name, const Shape& shape,
                           bool hidden_is_minus_infinity = false) override;
 
-  /// Returns the number of NaN and infinite values that were written so far, without those that
-  /// count_non_finite() does not count. All values are written unchanged.
+  /// Returns the number of values written so far that count_non_finite() counts. They are written unchanged.
   [[nodiscard]] std::uint64_t non_finite() const;
 
   /// Completes the file; no array may be added or written afterwards. Throws std::logic_error if an element
@@ -60,11 +57,9 @@ class NpzWriter final : public ArrayOutput {
 /// memory depends only on the number of gaps between pieces. Thread-safe.
 class ScatteredChecksum {
  public:
-  /// Adds the bytes at `offset` of the file. Throws std::logic_error if they overlap bytes that were added
-  /// before.
+  /// Throws std::logic_error if the bytes at `offset` overlap bytes that were added before.
   void add(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// Returns the checksum if each of the bytes 0 to size - 1 was added, and no byte after them; otherwise
-  /// nullopt.
+  /// Returns the checksum if the bytes 0 to size - 1, and no others, were added; otherwise nullopt.
   [[nodiscard]] std::optional<std::uint32_t> value(std::uint64_t size) const;
 
  private:

@@ -28,7 +28,6 @@ constexpr std::uint64_t eight_digits(std::uint64_t upper, std::uint64_t lower) {
 
 constexpr std::uint64_t kAsciiZeros = 0x3030303030303030;
 
-/// Writes eight characters.
 inline void put_eight(char* to, std::uint64_t characters) {
   static_assert(std::endian::native == std::endian::little, "the lowest byte is written first");
   std::memcpy(to, &characters, sizeof characters);

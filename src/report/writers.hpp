@@ -42,8 +42,7 @@ void write_json(OutputFile& out, const Document& document, const WriteOptions& o
 /// fields, then call close_item(), in any thread. write_items() writes the items in the order of its calls.
 class JsonStream {
  public:
-  /// `section` is the name of the section that write_items() writes. `record` is the Section::record of this
-  /// section.
+  /// `section` and `record` are the names of the section of write_items(), as in Section.
   JsonStream(OutputFile& out, JsonLayout layout, std::string section, std::string_view record);
 
   /// Append the opening of an item (everything before its first field) and its closing. In between, the
@@ -51,8 +50,7 @@ class JsonStream {
   void open_item(std::string& text) const { text += item_begin_; }
   void close_item(std::string& text) const { text += layout_ == JsonLayout::document ? "}" : "}\n"; }
 
-  /// Call begin() once, then write_items() any number of times, then end(). They write the head fields (at
-  /// least one), the items, and the last section.
+  /// Call begin() once, with at least one field, then write_items() any number of times, then end().
   void begin(const Record& head);
   void write_items(std::string_view items);
   void end(const Section& last);

@@ -29,8 +29,7 @@ std::string_view kind_of(mode_t mode) {
 
 std::string unread_input;  // bytes of standard input that read_some() returns before it reads more
 
-/// Waits until there are bytes or the end of the file, and reads. Returns the number of bytes, 0 at the end
-/// of the file. Throws Error(interrupted) after an interrupt, and Error(environment) if reading fails.
+/// Waits for bytes and reads them. Returns 0 at the end of the file. Throws the errors of read_descriptor().
 std::size_t read_some(int descriptor, const std::string& name, std::span<char> buffer) {
   if (descriptor == STDIN_FILENO && !unread_input.empty()) {
     const std::size_t count = unread_input.copy(buffer.data(), buffer.size());
@@ -48,9 +47,8 @@ std::size_t read_some(int descriptor, const std::string& name, std::span<char> b
   }
 }
 
-/// Opens a regular file for reading, and sets `length` to its size in bytes. Throws Error(absent) if the path
-/// does not exist or is not a regular file, and Error(environment) for other failures. Opening a FIFO without
-/// a writer does not block.
+/// Opens a file and sets `length` to its size. Throws as MappedFile(). A FIFO without a writer does not
+/// block.
 Descriptor open_regular_file(const std::filesystem::path& path, Status absent, std::uint64_t& length) {
   const std::string name = escaped(path.string());
   Descriptor file;

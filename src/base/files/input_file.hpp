@@ -14,15 +14,13 @@
 
 namespace attnctl {
 
-/// Reads a whole small regular file, such as a configuration or a vocabulary. Throws Error(absent) if the
-/// path does not exist or is not a regular file (`absent` is the argument), Error(environment) if the file
-/// cannot be read, and Error(bad_input) if the file is longer than `limit` bytes.
+/// Reads a whole regular file. Throws Error(absent) if the path is missing or is not a regular file,
+/// Error(environment) if reading fails, and Error(bad_input) if there are more than `limit` bytes.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, std::size_t limit,
                                     Status absent = Status::environment);
 
-/// Reads an open file descriptor, such as standard input, to its end. `name` is used in error messages.
-/// Throws Error(environment) if reading fails, Error(interrupted) after an interrupt, and Error(bad_input)
-/// after more than `limit` bytes.
+/// Reads an open file descriptor to its end. `name` is for messages. Throws Error(environment) if reading
+/// fails, Error(interrupted) after an interrupt, and Error(bad_input) after more than `limit` bytes.
 [[nodiscard]] std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
 
 /// Returns the first line of standard input without its end, or its first 64 KiB if it is longer. The result
@@ -30,7 +28,6 @@ namespace attnctl {
 /// another thread reads standard input. Throws Error(environment) if reading fails.
 [[nodiscard]] std::string_view first_line_of_standard_input();
 
-/// An open file descriptor, closed by the destructor.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -52,13 +49,11 @@ class Descriptor {
 /// A regular file, or standard input, that is read once from front to back.
 class InputStream {
  public:
-  /// Opens a path; "-" is standard input. Throws Error(environment) if the path cannot be opened or is not a
-  /// regular file.
+  /// "-" is standard input. Throws Error(environment) if the path is not a regular file that can be opened.
   explicit InputStream(const std::filesystem::path& path);
 
-  /// Reads the next bytes into the buffer and returns their number, which is less than buffer.size() only at
-  /// the end of the file. Throws Error(environment) if reading fails, and Error(bad_input) if a regular file
-  /// became shorter after it was opened.
+  /// Returns the number of bytes, which is less than buffer.size() only at the end of the file. Throws
+  /// Error(environment) if reading fails, and Error(bad_input) if a regular file became shorter.
   [[nodiscard]] std::size_t read(std::span<char> buffer);
   /// The length in bytes; nullopt for standard input.
   [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
@@ -74,8 +69,7 @@ class InputStream {
 
 [[nodiscard]] std::string error_text(int error);  // "No such file or directory"
 
-/// Throws Error(environment), for example "NAME: cannot write: No space left on device", where `what` is
-/// "write". `name` must already be escaped.
+/// Throws Error(environment): "NAME: cannot WHAT: No space left on device". `name` must already be escaped.
 [[noreturn]] void fail_with_errno(const std::string& name, std::string_view what, int error);
 
 /// A regular file that is mapped into memory, read-only. If the file becomes shorter or a disk error occurs,
@@ -83,10 +77,9 @@ class InputStream {
 /// Call check() before you write results that were computed from the file.
 class MappedFile {
  public:
-  /// Maps a file. Throws Error(absent) if the path does not exist or is not a regular file (`absent` is the
-  /// argument), Error(environment) if the file cannot be opened or mapped, and Error(limit) if 4,096 files
-  /// are mapped already. Pass bad_input for a file that another file names, and environment for a path that
-  /// the user gave.
+  /// Throws Error(absent) if the path is missing or is not a regular file, Error(environment) if the file
+  /// cannot be opened or mapped, and Error(limit) if 4,096 files are mapped already. Pass bad_input for a
+  /// file that another file names, and environment for a path that the user gave.
   explicit MappedFile(const std::filesystem::path& path, Status absent = Status::environment);
   /// Uses `memory`, which must outlive this object, in place of a file.
   MappedFile(const std::string& path, std::span<const std::byte> memory)
@@ -102,8 +95,7 @@ class MappedFile {
   /// bytes from the file again.
   void forget(std::span<const std::byte> part) const;
 
-  /// Throws Error(bad_input) if the length of the file changed after it was opened, and Error(environment)
-  /// after a read error.
+  /// Throws Error(bad_input) if the length of the file changed, and Error(environment) after a read error.
   void check() const;
 
  private:
@@ -113,8 +105,7 @@ class MappedFile {
   std::size_t slot_ = 0;  // in the table of mapped files
 };
 
-/// Calls check() for every file that is currently mapped, and throws the first error. OutputFile::commit()
-/// calls this function.
+/// Calls check() for every mapped file. OutputFile::commit() calls this function.
 void check_mapped_files();
 
 }  // namespace attnctl

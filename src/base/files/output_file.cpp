@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBufferSize = std::size_t{1} << 16U;
 
-/// Returns the descriptor that a path means: 1 for "-" and /dev/stdout, 2 for /dev/stderr, N for
-/// /dev/fd/N and /proc/self/fd/N. Returns nullopt for other paths.
+/// Returns 1 for "-" and /dev/stdout, 2 for /dev/stderr, N for /dev/fd/N and /proc/self/fd/N, else nullopt.
 std::optional<int> named_descriptor(std::string_view path) {
   if (path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
@@ -36,8 +35,7 @@ std::optional<int> named_descriptor(std::string_view path) {
   return std::nullopt;
 }
 
-/// Follows a path that is a symbolic link to the last target, even if this target does not exist yet. Throws
-/// Error(environment) if there are too many links.
+/// Follows symbolic links, also to a missing target. Throws Error(environment) if there are too many.
 fs::path follow_links(fs::path path, const std::string& name) {
   constexpr int kMaxLinks = 40;  // the limit of Linux for links in a path
   for (int i = 0; i < kMaxLinks; ++i) {
@@ -58,9 +56,8 @@ Descriptor open_in_place(const fs::path& path, const std::string& name) {
   }
 }
 
-/// Calls create(path) for random hidden paths in `folder` until create() returns true, and returns this path.
-/// Tries at most 100 paths, and only while the error is EEXIST or EINTR. Returns an empty path on failure;
-/// errno is then the error of create().
+/// Tries at most 100 random hidden paths in `folder` until create(path) returns true, and only while the
+/// error is EEXIST or EINTR. Returns an empty path on failure; errno is then the error of create().
 template <typename Create>
 fs::path create_hidden(const fs::path& folder, const Create& create) {
   for (int attempt = 0; attempt < 100; ++attempt) {

@@ -27,17 +27,15 @@ namespace attnctl {
 /// failure.
 class OutputFile {
  public:
-  /// Opens a path; "-" is standard output. Throws Error(environment) if the path cannot be opened or
-  /// replaced.
+  /// "-" is standard output. Throws Error(environment) if the path cannot be opened or replaced.
   explicit OutputFile(const std::filesystem::path& path);
   ~OutputFile();
 
   void write(std::string_view text);
   void write(std::span<const std::byte> bytes) { write(text_of(bytes)); }
 
-  /// After this call, an output that is written directly, such as a pipe, receives each line as soon as the
-  /// line is complete; lines of up to PIPE_BUF bytes atomically. Has no effect if a temporary file is
-  /// written.
+  /// After this call, an output that is written directly receives each line as soon as it is complete; lines
+  /// of up to PIPE_BUF bytes atomically.
   void write_whole_lines() { whole_lines_ = in_place_; }
 
   /// Returns false if the output is written directly. Then write_at() and seek() throw Error(environment).
@@ -45,15 +43,13 @@ class OutputFile {
   /// Writes at an absolute offset; position() does not change. Thread-safe if the ranges do not overlap.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// The offset of the next write().
   [[nodiscard]] std::uint64_t position() const { return flushed_ + buffer_.size(); }
   void seek(std::uint64_t offset);
 
   [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard output"
 
-  /// Writes the buffered data, and replaces the old file or closes an output that is written directly. No
-  /// function that writes may be called afterwards. Throws the errors of write(), and the errors of
-  /// check_mapped_files() if a mapped input file changed or could not be read.
+  /// Writes the buffered data, and replaces the old file or closes the output, which cannot be written
+  /// afterwards. Throws the errors of write() and of check_mapped_files().
   void commit();
 
  private:
@@ -103,12 +99,10 @@ class OutputFolder {
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  /// Opens an output file in the folder. The reference is valid until commit(). Throws Error(environment) if
-  /// the file cannot be created, or if the folder has an entry of this name that is neither a writable file
-  /// nor a symbolic link.
+  /// Opens an output file, which is valid until commit(). Throws Error(environment) if it cannot be created,
+  /// or if the folder has an entry of this name that is neither a writable file nor a symbolic link.
   [[nodiscard]] OutputFile& open(const std::string& file);
-  /// Finishes all files and moves them to the output folder. Throws the errors of OutputFile::commit(), and
-  /// Error(environment) if a file cannot be moved.
+  /// Throws the errors of OutputFile::commit(), and Error(environment) if a file cannot be moved.
   void commit();
 
  private:

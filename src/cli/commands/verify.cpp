@@ -27,7 +27,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// The reference arrays of one input.
 struct ReferenceInput {
   Integers ids;  // empty if the file has no ids for the input
   Integers target_ids;
@@ -92,8 +91,7 @@ class ReferenceReader {
     return values;
   }
 
-  /// Returns the layers in the array `layers` of a component, or all its layers if the file has no such
-  /// array.
+  /// Returns the layers of the array `layers` of a component; without this array, all its layers.
   ReferenceLayers layers_of(model::Component component) {
     ReferenceLayers found{inspect::prefix_of(component), {}};
     std::vector<std::size_t> all;
@@ -112,8 +110,7 @@ class ReferenceReader {
     return found;
   }
 
-  /// Reads an array, and checks its number of axes and the length of its layer axis. Returns nullopt if the
-  /// file has no such array. `stack` has the layers of the first axis; null if the array has no layer axis.
+  /// Returns nullopt without this array. `stack` has the layers of the first axis; null: no layer axis.
   std::optional<FileArray<double>> read_checked(const std::string& name, std::size_t axes,
                                                 const ReferenceLayers* stack) {
     auto array = read_array(name);
@@ -152,8 +149,7 @@ class ReferenceReader {
   std::vector<ReferenceLayers> stacks_;
 };
 
-/// Throws Error(bad_input) if the arrays do not fit the numbers of queries and keys of the input. Skips the
-/// layers that need a target if the input has none.
+/// Throws Error(bad_input) for wrong sizes. Skips the layers that need a target if the input has none.
 void check_reference_shapes(const reference::ReferencePass& pass, const model::ModelConfig& config,
                             const input::Sequence& sequence, const std::string& path) {
   // `keys` is 0 if the columns of the matrix are not keys; their number is then not checked.
@@ -212,8 +208,7 @@ std::vector<input::Sequence> seeded_input(const model::ModelConfig& config) {
   return seeded_inputs(config, 1, length, (length + 1) / 2);
 }
 
-/// Returns the inputs of the command line; if there are none, the ids of the reference; without a reference,
-/// a seeded input.
+/// Returns the inputs of the command line, or else the ids of the reference, or else a seeded input.
 input::Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
                            const std::vector<ReferenceInput>& reference, Warnings& warnings) {
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
@@ -259,8 +254,7 @@ struct VerifyRun {
     return observer.finish(reference);
   }
 
-  /// Runs the forward pass of each sequence in float64, up to the last selected layer, and compares the
-  /// results with the float32 pass.
+  /// Compares with passes in float64, up to the last selected layer.
   [[nodiscard]] std::vector<analysis::Comparison> compare_float64() const {
     const model::ModelConfig& config = open.model.config();
     const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&

@@ -85,11 +85,9 @@ struct DiversityRequest {
   std::string save = {};
 };
 
-/// Files that --save writes.
 constexpr std::array kSaved = {"random.npz", "specialised.npz", "config.json"};
 
-/// Writes two models of the family `attention`, DIR/random.npz and DIR/specialised.npz, and DIR/config.json,
-/// the configuration of both. DIR is the value of --save.
+/// Writes two models of the family `attention` and their configuration to the folder of --save.
 void save_weights(const DiversityRequest& request, Session& session) {
   const std::filesystem::path folder = request.save;
   std::error_code error;

@@ -18,11 +18,9 @@ struct Experiment {
   std::function<std::vector<OutputPath>()> outputs = [] { return std::vector<OutputPath>(); };
 };
 
-/// Return the options after setting Option::needs (with_model) or Option::excludes (without_model) of each to
-/// --model.
+/// Return the options, which now need --model (with_model) or exclude it (without_model).
 [[nodiscard]] std::vector<Option> with_model(std::vector<Option> options);
 [[nodiscard]] std::vector<Option> without_model(std::vector<Option> options);
-/// Adds --seed.
 void add_seed(Command& command, std::uint64_t& seed);
 
 // The experiments of model_experiments.cpp. Each function adds the options of an experiment to `command` and

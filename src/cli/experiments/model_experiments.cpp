@@ -28,8 +28,7 @@ std::size_t token_count(const input::Batch& batch) {
   return tokens;
 }
 
-/// A model and its inputs. Without inputs on the command line, the input is one sequence of seeded random
-/// ids.
+/// A model and its inputs; without inputs on the command line, one sequence of seeded random ids.
 class ModelRun {
  public:
   ModelRun(const CommandOptions& options, std::uint64_t inputs_seed, Session& session)
@@ -83,8 +82,7 @@ class ModelRun {
   std::uint64_t seed_;
 };
 
-/// Adds --model and the options that need --model: --config, the input options and, if `heads` is true, the
-/// options that select heads.
+/// Adds --model, and the options that need it: --config, the inputs and, if `heads` is true, the heads.
 void add_model_experiment(Command& command, CommandOptions& options, bool heads) {
   command.add({{"--model", &options.model.model,
                 "Use this trained model instead of random numbers: a directory, a name in the Hugging Face "

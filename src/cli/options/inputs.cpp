@@ -49,8 +49,7 @@ void to_added(FileArray<float>& array) {
   }
 }
 
-/// Reads embeddings from an array [n, d] or [batch, n, d] of any numeric type. Returns one matrix [n, d] per
-/// item of the batch. Throws Error(bad_input) for any other number of axes, or if an axis has length 0.
+/// Returns the matrices of an array [n, d] or [batch, n, d]. Throws Error(bad_input) for any other shape.
 std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
   const FileArray<float> array = read_array(path);
   if (array.shape.size() != 2 && array.shape.size() != 3) array.refuse_shape("[n, d] or [batch, n, d]");
@@ -61,9 +60,8 @@ std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
   return items;
 }
 
-/// Reads images from an array [channels, height, width] or [batch, channels, height, width] of a
-/// floating-point type. Adds one sequence per image. Throws Error(bad_input) for integers, if the shape is
-/// not that of the model's images, and if the model does not read images.
+/// Adds a sequence per image of an array [channels, height, width] or [batch, channels, height, width].
+/// Throws Error(bad_input) for integers, for any other shape, and if the model does not read images.
 void read_images(const std::string& path, const model::ModelConfig& config, input::Batch& batch) {
   const PatchGrid& grid = config.embedding.pixels;
   if (!grid.present()) {
@@ -90,10 +88,9 @@ void read_images(const std::string& path, const model::ModelConfig& config, inpu
         input::make_pixel_sequence(std::span(array.values).subspan(begin, grid.image_size()), grid));
 }
 
-/// Reads a mask over the scores of each sequence of the batch, for n queries, m keys and h heads: [n, m],
-/// [batch, n, m], [batch, 1, n, m] or [batch, h, n, m]. Bool and integer masks hold 1 (may attend) or 0
-/// (hidden). Float masks are added to the scores and may hold -inf. Throws Error(bad_input) if the shape does
-/// not fit the batch, and for NaN, +inf and integers other than 0 and 1.
+/// Reads a mask over the scores of each sequence, for n queries, m keys and h heads: [n, m], [batch, n, m],
+/// [batch, 1, n, m] or [batch, h, n, m]. Throws Error(bad_input) if the shape does not fit the batch, and the
+/// errors of to_added().
 void read_score_masks(const std::string& path, input::Batch& batch) {
   FileArray<float> array = read_array(path);
   const std::size_t axes = array.shape.size();
@@ -117,9 +114,8 @@ void read_score_masks(const std::string& path, input::Batch& batch) {
   }
 }
 
-/// Reads a mask over the m keys of each sequence from an array [batch, m] of bool or integers. 1 means that
-/// the key is visible, 0 that it is hidden. Throws Error(bad_input) if the shape does not fit the batch, and
-/// for floating-point arrays and integers other than 0 and 1.
+/// Reads a mask of bools or integers over the keys of each sequence [batch, m]: 1 (visible) or 0 (hidden).
+/// Throws Error(bad_input) if the shape does not fit the batch, for floats, and the errors of to_added().
 void read_key_masks(const std::string& path, input::Batch& batch) {
   FileArray<float> array = read_array(path);
   if (is_floating(array.dtype))
@@ -169,8 +165,7 @@ void truncate_inputs(std::size_t most, input::Batch& batch, Warnings& warnings) 
   }
 }
 
-/// Reads the file of --embeddings with this index, and its --keys and --values. Adds one sequence per item of
-/// the batch axis.
+/// Reads the file of --embeddings with this index, and its --keys and --values. Adds one sequence per item.
 void read_embeddings_item(const std::string& path, std::size_t index, const InputOptions& options,
                           input::Batch& batch) {
   std::vector<OwnedMatrix<float>> queries = read_embeddings(path);

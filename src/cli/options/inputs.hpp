@@ -56,7 +56,6 @@ struct FileArray {
     fail(Status::bad_input, "{}: got shape {}, need {}", file, attnctl::to_string(shape), need);
   }
 };
-/// Reads the array of a .npy file.
 template <typename T>
 [[nodiscard]] FileArray<T> read_npy(const std::string& path) {
   Warnings unused;
@@ -77,14 +76,12 @@ template <typename T>
 /// the path is "-", from the first line of standard input. Throws Error(bad_input) for an unknown extension.
 [[nodiscard]] input::InputFormat input_format(const std::string& path, const InputOptions& options);
 
-/// Throws Error(usage) without inputs, or if standard input is named more than once. `kinds` lists the input
-/// options of the command, for the message.
+/// Throws Error(usage) without inputs (of these `kinds`), or if standard input is named more than once.
 void require_inputs(const InputOptions& options, const std::string& kinds);
 
-/// Returns the files that a command reads because of these options, for check_outputs(): --config, the files
-/// of the inputs and masks, and the weights, configuration and tokenizer of MODEL. Some of them may not
-/// exist. Replaces "-" by /dev/stdin, because standard input may be a file. Throws Error if the model does
-/// not exist.
+/// Returns the files that a command reads, for check_outputs(): --config, the files of the inputs and masks,
+/// and the weights, configuration and tokenizer of MODEL. Some of them may not exist. "-" becomes /dev/stdin,
+/// because standard input may be a file. Throws Error if the model does not exist.
 [[nodiscard]] std::vector<std::filesystem::path> files_read(const CommandOptions& options);
 
 /// Returns `count` random inputs for a model, which are the same in every run and on every machine. A model
@@ -95,15 +92,13 @@ void require_inputs(const InputOptions& options, const std::string& kinds);
 [[nodiscard]] std::vector<input::Sequence> seeded_inputs(const model::ModelConfig& config, std::size_t count,
                                                          std::size_t length, std::size_t target_length);
 
-/// Returns the heads that --component, --layers and --heads select. `targets` is false if an encoder-decoder
-/// model runs without targets.
+/// `targets` is false if an encoder-decoder model runs without targets.
 [[nodiscard]] inline forward::Selection select_heads(const SelectionOptions& options,
                                                      const model::ModelConfig& config, bool targets = true) {
   return inspect::select_heads({options.component, options.layers, options.heads, options.option}, config,
                                targets);
 }
 
-/// Adds --attention to a command that runs a forward pass.
 void add_attention_option(Command& command, SelectionOptions& options);
 
 /// Parses a kind of attention. Returns nullopt for axial attention, which changes the batch and not the

@@ -22,14 +22,12 @@ struct Format {
   char separator = ',';                                      // for tables: the character between columns
 };
 
-/// Returns the names of all formats.
 [[nodiscard]] std::vector<std::string> all_formats();
 /// Returns the names of those of `formats` that write tables, such as "csv or tsv".
 [[nodiscard]] std::string table_formats(const std::vector<std::string>& formats);
 /// Returns the extensions of `formats`, such as ".json, .csv".
 [[nodiscard]] std::string extensions_of(const std::vector<std::string>& formats);
 
-/// A path that a command writes.
 struct OutputPath {
   std::string option;  // the option with this path: "--state"
   std::filesystem::path path;
@@ -49,7 +47,6 @@ struct Target {
   std::string table;           // for tables: the table to write to the file; empty: write all to a directory
   bool all_columns = false;    // --columns all
 
-  /// Returns whether the output is a directory with one file per table.
   [[nodiscard]] bool is_folder() const { return format.form == inspect::Form::tables && table.empty(); }
 };
 
