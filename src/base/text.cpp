@@ -5,8 +5,6 @@
 #include <cstring>
 #include <system_error>
 
-#include <fmt/format.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -41,6 +41,13 @@ namespace attnctl {
 /// Splits a text at each separator. Keeps empty fields; an empty text has one empty field.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
+/// Returns the texts std::invoke(text, item) of all items.
+template <typename Items, typename Text>
+[[nodiscard]] std::vector<std::string> texts_of(const Items& items, Text text) {
+  const auto texts = items | std::views::transform(text);
+  return {texts.begin(), texts.end()};
+}
+
 /// Returns the texts std::invoke(text, item) of all items, joined by `separator`.
 template <typename Items, typename Text>
 [[nodiscard]] std::string join_texts(const Items& items, Text text, std::string_view separator = ", ") {

@@ -24,13 +24,12 @@ int report(Status status, const std::string& message) {
 Command schema_command() {
   Command command{.name = "schema", .about = "Print the JSON Schema of the JSON output of a command"};
   auto name = std::make_shared<std::string>();
-  Option option{
-      .names = "NAME",
-      .target = name.get(),
-      .help = "Name of the schema, as in the first key of a JSON output: \"schema\": \"attnctl.NAME/1\"",
-      .required = true};
-  for (const Schema& schema : schemas()) option.allowed.emplace_back(schema.name);
-  command.add({std::move(option)});
+  command.add(
+      {{.names = "NAME",
+        .target = name.get(),
+        .help = "Name of the schema, as in the first key of a JSON output: \"schema\": \"attnctl.NAME/1\"",
+        .required = true,
+        .allowed = texts_of(schemas(), &Schema::name)}});
   command.footer = "Examples:\n  attnctl schema analysis\n  attnctl schema info | jq .title";
   command.action = [name] { write_to_stdout(schema_text(*name)); };
   return command;

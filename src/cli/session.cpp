@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
-#include "base/files/output_file.hpp"
 #include "base/memory.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <string_view>
 #include <type_traits>
 
 namespace attnctl::report {

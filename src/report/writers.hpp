@@ -5,7 +5,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"

@@ -541,12 +541,6 @@ class BenchRun {
   double read_gbs_ = 0;
 };
 
-std::vector<std::string> stage_names() {
-  std::vector<std::string> names;
-  for (const StageRow& row : kStages) names.emplace_back(row.name);
-  return names;
-}
-
 }  // namespace
 
 Command bench_command() {
@@ -561,15 +555,13 @@ Command bench_command() {
               positive()),
        number("--batch", &options->batch, "Number of inputs per run (default: 1)", Range{1, 1'000'000})});
   add_sequence_options(command, options->inputs);
-  command.add(
-      {number("--repeat", &options->repeat, "Number of timed runs per stage, after one run that is not timed",
-              Range{1, 1'000'000}),
-       {.names = "--stages",
-        .target = &options->stages,
-        .help = fmt::format("Stages to measure (default: all), of: {}", fmt::join(stage_names(), ", ")),
-        .type = "LIST",
-        .split = true,
-        .allowed = stage_names()}});
+  command.add({number("--repeat", &options->repeat,
+                      "Number of timed runs per stage, after one run that is not timed", Range{1, 1'000'000}),
+               {.names = "--stages",
+                .target = &options->stages,
+                .help = "Stages to measure (default: all)",
+                .split = true,
+                .allowed = texts_of(kStages, &StageRow::name)}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   options->output.default_table = "rows";
   add_run_options(command, options->run);

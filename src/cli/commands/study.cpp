@@ -43,12 +43,6 @@ bool reads_standard_input(const StudyScope& scope) {
   return std::ranges::any_of(scope.inputs.items, &InputItem::is_standard_input);
 }
 
-std::vector<std::string> measure_names() {
-  std::vector<std::string> names;
-  for (const study::MeasureRow& row : study::measure_catalogue()) names.emplace_back(row.name);
-  return names;
-}
-
 /// Returns the measures of --measures. By default, returns all measures, except those for which standard
 /// input would be read twice, and adds a warning for them. Throws Error(usage) for an unknown measure, for a
 /// measure that would need to read standard input twice, and if --frequencies is given but no measure needs
@@ -97,13 +91,14 @@ void add_study_scope(Command& command, StudyScope& scope) {
         "Skip sentences that are invalid or too long and list them in the results (default: stop at the "
         "first one)"}});
   add_head_options(command, scope.selection);
+  const std::vector<std::string> names = texts_of(study::measure_catalogue(), &study::MeasureRow::name);
   command.add(
       "Selection",
       {{.names = "--measures",
         .target = &scope.measures,
-        .help = fmt::format("Measures to compute (default: all), of: {}", fmt::join(measure_names(), ", ")),
+        .help = fmt::format("Measures to compute (default: all), of: {}", fmt::join(names, ", ")),
         .type = "LIST",
-        .offered = measure_names()},
+        .offered = names},
        number("--seed", &scope.settings.seed, "Seed of the random numbers that some measures use"),
        {"--fold-subtypes", &scope.settings.fold_subtypes,
         "For the measure syntax: ignore the subtypes of relations, so that nsubj:pass counts as nsubj"},

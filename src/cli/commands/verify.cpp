@@ -86,9 +86,7 @@ class ReferenceReader {
   std::optional<Integers> integers(const std::string& name) {
     const auto array = read_array(name);
     if (!array) return std::nullopt;
-    Integers values;
-    for (const double value : array->values) values.push_back(static_cast<std::int64_t>(value));
-    return values;
+    return Integers(array->values.begin(), array->values.end());
   }
 
   /// Returns the layers of the array `layers` of a component; without this array, all its layers.

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 #include <system_error>
 
 #include "base/files/input_file.hpp"

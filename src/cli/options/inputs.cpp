@@ -11,8 +11,6 @@
 
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "base/warnings.hpp"
-#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/source.hpp"
 #include "input/sequences.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"

@@ -151,9 +151,7 @@ void check_outputs(const std::vector<OutputPath>& outputs, const std::vector<std
 }
 
 std::vector<std::string> all_formats() {
-  std::vector<std::string> names;
-  for (const Format& format : kFormats) names.emplace_back(format.name);
-  return names;
+  return texts_of(kFormats, &Format::name);
 }
 
 std::string table_formats(const std::vector<std::string>& formats) {
