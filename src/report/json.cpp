@@ -109,18 +109,6 @@ bool is_list_of_records(const Value& value) {
          std::holds_alternative<std::shared_ptr<const Record>>(list->front().data);
 }
 
-/// A piece of the text of a document: some text, then a range of a tensor's elements or of a table's rows.
-struct JsonPiece {
-  std::string text;
-  std::size_t elements = 0;
-  std::function<void(std::string& text)> append_elements = [](std::string&) {};
-
-  void append(std::string& to) const {
-    to += text;
-    append_elements(to);
-  }
-};
-
 /// The text between the rows of a table, and the text before the fields of a row.
 struct RowStyle {
   std::string separator, begin;
@@ -147,12 +135,24 @@ void append_rows(std::string& text, const NumberFormat& format, const Table& tab
   }
 }
 
-/// Splits the text of a document into pieces that can be formatted separately. The pieces refer to tensors
-/// and tables of the document, so the document must outlive the pieces.
+/// Splits the text of a document into tasks that can be formatted separately. They refer to tensors and
+/// tables of the document, so the document must outlive the plan.
 class JsonPlan {
  public:
-  explicit JsonPlan(const NumberFormat& format) : format_(format) {}
+  JsonPlan(const Document& document, JsonLayout layout, const NumberFormat& format) : format_(format) {
+    layout == JsonLayout::document ? add_document(document) : add_lines(document);
+    end_piece(0, [](std::string&) {});
+  }
 
+  [[nodiscard]] std::size_t tasks() const { return tasks_.size(); }
+  void append(std::string& text, std::size_t task) const {
+    for (const auto& [begin, append_elements] : tasks_[task]) {
+      text += begin;
+      append_elements(text);
+    }
+  }
+
+ private:
   void add_document(const Document& document) {
     const char* separator = "{\n  ";
     for (const auto& [name, value] : document.head.fields) {
@@ -187,13 +187,15 @@ class JsonPlan {
     }
   }
 
-  /// Ends the last piece and returns all pieces. May be called only once.
-  [[nodiscard]] std::vector<JsonPiece> finish() {
-    pieces_.push_back({std::move(text_)});
-    return std::move(pieces_);
+  /// Ends a piece with the text of elements. Many small pieces share a task.
+  void end_piece(std::size_t elements, std::function<void(std::string& text)> append_elements) {
+    work_ += text_.size() / 64 + elements;
+    tasks_.back().emplace_back(std::exchange(text_, {}), std::move(append_elements));
+    if (work_ < kElementsPerPiece) return;
+    tasks_.emplace_back();
+    work_ = 0;
   }
 
- private:
   void add_key(std::string_view key) {
     append_json_string(text_, key);
     text_ += ": ";
@@ -273,13 +275,12 @@ class JsonPlan {
     text_ += '[';
     for (std::size_t first = 0; first < size; first += kElementsPerPiece) {
       const std::size_t last = std::min(size, first + kElementsPerPiece);
-      const auto append = [format = format_, &tensor, indent, first, last](std::string& text) {
+      end_piece(last - first, [format = format_, &tensor, indent, first, last](std::string& text) {
         const auto append_values = [&](const auto& values) {
           append_range(text, format, values, tensor.shape, indent, first, last);
         };
         std::visit(append_values, tensor.values);
-      };
-      pieces_.push_back({std::exchange(text_, {}), last - first, append});
+      });
     }
     if (indent > 0) {
       text_ += '\n';
@@ -296,39 +297,21 @@ class JsonPlan {
       const auto append = [format = format_, &table, style, first, last](std::string& text) {
         append_rows(text, format, table, style, first, last);
       };
-      pieces_.push_back({std::exchange(text_, {}), (last - first) * table.columns.size(), append});
+      end_piece((last - first) * table.columns.size(), append);
     }
   }
 
   NumberFormat format_;
-  std::string text_;  // text that will begin the next piece
-  std::vector<JsonPiece> pieces_;
+  std::string text_;      // text that will begin the next piece
+  std::size_t work_ = 0;  // of the last task, about the number of its elements
+  /// The pieces of each task: some text, then a range of a tensor's elements or of a table's rows.
+  std::vector<std::vector<std::pair<std::string, std::function<void(std::string& text)>>>> tasks_{1};
 };
-
-/// Groups consecutive pieces into tasks, so that many small pieces share a task. Returns a list `begins`:
-/// task i formats the pieces begins[i] to begins[i + 1] - 1.
-std::vector<std::size_t> group_pieces(const std::vector<JsonPiece>& pieces) {
-  constexpr std::size_t enough = 32768;
-  std::vector<std::size_t> begins{0};
-  std::size_t work = 0;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    work += pieces[i].text.size() / 64 + pieces[i].elements;
-    if (work < enough && i + 1 < pieces.size()) continue;
-    begins.push_back(i + 1);
-    work = 0;
-  }
-  return begins;
-}
-
-std::vector<JsonPiece> pieces_of(const Document& document, JsonLayout layout, const NumberFormat& format) {
-  JsonPlan plan(format);
-  layout == JsonLayout::document ? plan.add_document(document) : plan.add_lines(document);
-  return plan.finish();
-}
 
 std::string text_of(const Document& document, JsonLayout layout) {
   std::string text;
-  for (const JsonPiece& piece : pieces_of(document, layout, {})) piece.append(text);
+  const JsonPlan plan(document, layout, {});
+  for (std::size_t task = 0; task < plan.tasks(); ++task) plan.append(text, task);
   return text;
 }
 
@@ -356,13 +339,10 @@ void append_escape(std::string& text, char32_t point) {
 }  // namespace
 
 void write_json(OutputFile& out, const Document& document, const WriteOptions& options) {
-  const std::vector<JsonPiece> pieces = pieces_of(document, options.layout, options.number);
-  const std::vector<std::size_t> begins = group_pieces(pieces);
-  const auto format = [&](std::size_t chunk, std::string& text) {
-    for (std::size_t i = begins[chunk]; i < begins[chunk + 1]; ++i) pieces[i].append(text);
-  };
+  const JsonPlan plan(document, options.layout, options.number);
+  const auto format = [&](std::size_t task, std::string& text) { plan.append(text, task); };
   if (options.layout == JsonLayout::lines) out.write_whole_lines();
-  write_in_order(options.pool, begins.size() - 1, format, [&](const std::string& text) { out.write(text); });
+  write_in_order(options.pool, plan.tasks(), format, [&](const std::string& text) { out.write(text); });
 }
 
 JsonStream::JsonStream(OutputFile& out, JsonLayout layout, std::string section, std::string_view record)
