@@ -17,11 +17,6 @@
 namespace attnctl::cli {
 namespace {
 
-struct ExperimentRequest : CommandOptions {
-  bool show = false;  // draw charts in text output
-  Experiment experiment;
-};
-
 /// In the summary of the text output, formats each number with a magnitude below 0.1 with three significant
 /// digits, because the values of the summary have different units.
 void give_own_digits(Results& results) {
@@ -39,23 +34,28 @@ void give_own_digits(Results& results) {
   }
 }
 
-void run_experiment(const ExperimentRequest& request) {
+// Files that --save writes.
+constexpr std::array kSaved = {"random.npz", "specialised.npz", "config.json"};
+
+void run_experiment(const Experiment& experiment, const ExperimentOptions& request) {
   const OutputOptions& options = request.output;
-  const Experiment& experiment = request.experiment;
   std::vector<std::filesystem::path> inputs = files_read(request);
-  if (experiment.input != nullptr) inputs.emplace_back(*experiment.input);
-  const Target target = resolve_target(options, inputs, experiment.outputs());
+  if (!request.keys.empty()) inputs.emplace_back(request.keys);
+  std::vector<OutputPath> outputs;
+  for (const char* name : kSaved)
+    if (!request.save.empty()) outputs.push_back({"--save", std::filesystem::path(request.save) / name});
+  const Target target = resolve_target(options, inputs, std::move(outputs));
   if (!options.picture.empty() && target.format.form != inspect::Form::pictures)
     fail(Status::usage, "--picture needs --format svg, or -o FILE.svg");
   Session session(request.run);
   ResultWriter writer(target, options, session);
-  Results results = textbook::results_of(experiment.run(session), request.show);
+  Results results = textbook::results_of(experiment(session), request.show);
   if (!options.digits) give_own_digits(results);
   writer.write("attnctl.experiment/1", std::move(results));
   print_warnings(session);
 }
 
-Experiment add_averaging(Command& command, CommandOptions& /*options*/) {
+Experiment add_averaging(Command& command, ExperimentOptions& /*options*/) {
   command.about = "A head returns one average of values; to return several values, several heads are needed";
   auto options = std::make_shared<textbook::AveragingOptions>();
   command.add(
@@ -72,26 +72,22 @@ Experiment add_averaging(Command& command, CommandOptions& /*options*/) {
   command.footer =
       "Examples:\n  attnctl experiment averaging --targets 3 --format text\n"
       "  attnctl experiment averaging -o averaging.svg";
-  return {
-      .run = [options](Session& session) { return textbook::averaging_experiment(*options, session.pool); }};
+  return [options](Session& session) { return textbook::averaging_experiment(*options, session.pool); };
 }
 
 struct DiversityRequest {
-  const std::string& model;
+  const ExperimentOptions& shared;
   textbook::DiversityOptions options = {};
   std::optional<std::size_t> d_head = {};
   std::string circuit = "qk";
-  std::string save = {};
 };
-
-constexpr std::array kSaved = {"random.npz", "specialised.npz", "config.json"};
 
 /// Writes two models of the family `attention` and their configuration to the folder of --save.
 void save_weights(const DiversityRequest& request, Session& session) {
-  const std::filesystem::path folder = request.save;
+  const std::filesystem::path folder = request.shared.save;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) fail(Status::environment, "{}: {}", escaped(request.save), error.message());
+  if (error) fail(Status::environment, "{}: {}", escaped(folder.native()), error.message());
   for (const bool specialised : {false, true}) {
     OutputFile out(folder / kSaved[specialised ? 1 : 0]);
     report::NpzWriter writer(out);
@@ -107,9 +103,9 @@ void save_weights(const DiversityRequest& request, Session& session) {
 
 textbook::ExperimentResult run_diversity(DiversityRequest request, Session& session) {
   textbook::DiversityOptions& options = request.options;
-  if (!request.model.empty()) {
-    const model::Model model = model::Model::bind(
-        checkpoint::open_model_source(request.model, {}, session.warnings), session.warnings);
+  if (const std::string& name = request.shared.model.model; !name.empty()) {
+    const model::Model model =
+        model::Model::bind(checkpoint::open_model_source(name, {}, session.warnings), session.warnings);
     const analysis::Circuit circuit = request.circuit == "ov" ? analysis::Circuit::ov : analysis::Circuit::qk;
     return textbook::model_diversity_experiment(model, circuit, options, session.pool, session.warnings);
   }
@@ -118,13 +114,13 @@ textbook::ExperimentResult run_diversity(DiversityRequest request, Session& sess
   }
   options.d_head = request.d_head.value_or(options.d / options.heads);
   textbook::ExperimentResult result = textbook::diversity_experiment(options, session.pool);
-  if (!request.save.empty()) save_weights(request, session);
+  if (!request.shared.save.empty()) save_weights(request, session);
   return result;
 }
 
-Experiment add_diversity(Command& command, CommandOptions& shared) {
+Experiment add_diversity(Command& command, ExperimentOptions& shared) {
   command.about = "Effective ranks and similarity of heads with random, specialised and trained weights";
-  auto request = std::make_shared<DiversityRequest>(DiversityRequest{shared.model.model});
+  auto request = std::make_shared<DiversityRequest>(DiversityRequest{shared});
   textbook::DiversityOptions& options = request->options;
   command.add(without_model(
       {number("--d", &options.d, "Width of the input of the heads", Range{1, 1 << 15}),
@@ -135,7 +131,7 @@ Experiment add_diversity(Command& command, CommandOptions& shared) {
               Range{1e-6, 1e6})}));
   command.add(
       {number("--draws", &options.draws, "Number of times that random weights are drawn", Range{1, 10000})});
-  command.add(without_model({{"--save", &request->save,
+  command.add(without_model({{"--save", &shared.save,
                               "Write the weights of the first draw as models to this folder: random.npz, "
                               "specialised.npz and config.json"}}));
   command.add({{"--model", &shared.model.model,
@@ -151,15 +147,7 @@ Experiment add_diversity(Command& command, CommandOptions& shared) {
       "  attnctl experiment diversity --model data/tiny-llama --format text\n"
       "  attnctl experiment diversity --picture similarity -o diversity.svg\n"
       "  attnctl experiment diversity --save weights -o diversity.json";
-  return {.run = [request](Session& session) { return run_diversity(*request, session); },
-          .outputs =
-              [request] {
-                std::vector<OutputPath> outputs;
-                if (request->save.empty()) return outputs;
-                for (const char* name : kSaved)
-                  outputs.push_back({"--save", std::filesystem::path(request->save) / name});
-                return outputs;
-              }};
+  return [request](Session& session) { return run_diversity(*request, session); };
 }
 
 OwnedMatrix<double> read_keys(const std::string& given) {
@@ -173,11 +161,11 @@ OwnedMatrix<double> read_keys(const std::string& given) {
   return textbook::parse_keys(given, "--keys");
 }
 
-Experiment add_hull(Command& command, CommandOptions& /*options*/) {
+Experiment add_hull(Command& command, ExperimentOptions& options) {
   command.about = "Which keys a head can select: those that are vertices of the keys' convex hull";
-  auto keys = std::make_shared<std::string>("10,0;0,10;5,5;2,2");
+  options.keys = "10,0;0,10;5,5;2,2";
   command.add({{.names = "--keys",
-                .target = keys.get(),
+                .target = &options.keys,
                 .help = "Keys: numbers such as \"10,0;0,10\" (two keys of size 2), a .npy file [keys, d], or "
                         "a .json file with one array of numbers per key",
                 .show_default = true}});
@@ -185,15 +173,13 @@ Experiment add_hull(Command& command, CommandOptions& /*options*/) {
       "Examples:\n  attnctl experiment hull --format text\n"
       "  attnctl experiment hull --keys \"0,0;4,0;0,4;1,1;4,0\" --format text\n"
       "  attnctl experiment hull | jq -c '.summary.keys[2].combination'";
-  return {.run =
-              [keys](Session& session) {
-                const OwnedMatrix<double> set = read_keys(*keys);
-                return textbook::hull_experiment(set.view(), session.pool);
-              },
-          .input = keys.get()};
+  return [&options](Session& session) {
+    const OwnedMatrix<double> set = read_keys(options.keys);
+    return textbook::hull_experiment(set.view(), session.pool);
+  };
 }
 
-Experiment add_heads(Command& command, CommandOptions& /*options*/) {
+Experiment add_heads(Command& command, ExperimentOptions& /*options*/) {
   command.about = "Costs and benefits of dividing a width among several heads";
   auto options = std::make_shared<textbook::HeadsOptions>();
   command.add(
@@ -204,7 +190,7 @@ Experiment add_heads(Command& command, CommandOptions& /*options*/) {
   command.footer =
       "Examples:\n  attnctl experiment heads --format text\n"
       "  attnctl experiment heads --d 256 --heads 1,8,32 -o heads.svg";
-  return {.run = [options](Session& session) { return textbook::heads_experiment(*options, session.pool); }};
+  return [options](Session& session) { return textbook::heads_experiment(*options, session.pool); };
 }
 
 struct PositionsRequest {
@@ -228,7 +214,7 @@ textbook::ExperimentResult run_positions(PositionsRequest request, Session& sess
   return textbook::positions_experiment(options, session.pool);
 }
 
-Experiment add_positions(Command& command, CommandOptions& shared) {
+Experiment add_positions(Command& command, ExperimentOptions& shared) {
   command.about = "Properties of position encodings, and attention without positions";
   auto request = std::make_shared<PositionsRequest>(PositionsRequest{shared.model});
   command.add(
@@ -250,14 +236,14 @@ Experiment add_positions(Command& command, CommandOptions& shared) {
       "Examples:\n  attnctl experiment positions --positions 8 --format text\n"
       "  attnctl experiment positions --d 512 --picture matrix -o positions.svg\n"
       "  attnctl experiment positions --model data/tiny-bert --positions 8 --format text";
-  return {.run = [request](Session& session) { return run_positions(*request, session); }};
+  return [request](Session& session) { return run_positions(*request, session); };
 }
 
 /// All experiments, in the order of --help. A new experiment is one row here and one function.
-constexpr std::pair<const char*, Experiment (*)(Command& command, CommandOptions& options)> kExperiments[] = {
-    {"averaging", add_averaging}, {"diversity", add_diversity}, {"hull", add_hull},
-    {"heads", add_heads},         {"positions", add_positions}, {"scaling", add_scaling},
-    {"kinds", add_kinds},         {"gradients", add_gradients}, {"distance", add_distance}};
+constexpr std::pair<const char*, Experiment (*)(Command& command, ExperimentOptions& options)>
+    kExperiments[] = {{"averaging", add_averaging}, {"diversity", add_diversity}, {"hull", add_hull},
+                      {"heads", add_heads},         {"positions", add_positions}, {"scaling", add_scaling},
+                      {"kinds", add_kinds},         {"gradients", add_gradients}, {"distance", add_distance}};
 
 }  // namespace
 
@@ -282,15 +268,15 @@ Command experiment_command() {
   for (const auto& [name, add] : kExperiments) {
     Command& command = parent.subcommands.emplace_back();
     command.name = name;
-    auto request = std::make_shared<ExperimentRequest>();
-    request->experiment = add(command, *request);
+    auto request = std::make_shared<ExperimentOptions>();
+    const Experiment experiment = add(command, *request);
     add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "text"});
     request->output.default_table = "rows";
     command.add({{"--picture", &request->output.picture,
                   "With svg: what to draw, charts (default) or the name of a heatmap"},
                  {"--show", &request->show, "With text: also draw the charts"}});
     add_run_options(command, request->run);
-    command.action = [request] { run_experiment(*request); };
+    command.action = [experiment, request] { run_experiment(experiment, *request); };
   }
   return parent;
 }

@@ -10,13 +10,13 @@
 
 namespace attnctl::cli {
 
-struct Experiment {
-  std::function<textbook::ExperimentResult(Session& session)> run;
-  /// The value of an option that may be a file; null if there is no such option.
-  const std::string* input = nullptr;
-  /// Returns the files that the experiment writes in addition to -o, for check_outputs().
-  std::function<std::vector<OutputPath>()> outputs = [] { return std::vector<OutputPath>(); };
+/// The options that experiments share, and the options of single experiments that name files.
+struct ExperimentOptions : CommandOptions {
+  std::string keys;   // --keys: numbers or a file
+  std::string save;   // --save: a folder
+  bool show = false;  // draw charts in text output
 };
+using Experiment = std::function<textbook::ExperimentResult(Session& session)>;
 
 /// Return the options, which now need --model (with_model) or exclude it (without_model).
 [[nodiscard]] std::vector<Option> with_model(std::vector<Option> options);
@@ -25,9 +25,9 @@ void add_seed(Command& command, std::uint64_t& seed);
 
 // The experiments of model_experiments.cpp. Each function adds the options of an experiment to `command` and
 // returns the experiment to run, which refers to `options`: the model, the inputs and the heads.
-Experiment add_scaling(Command& command, CommandOptions& options);
-Experiment add_kinds(Command& command, CommandOptions& options);
-Experiment add_gradients(Command& command, CommandOptions& options);
-Experiment add_distance(Command& command, CommandOptions& options);
+Experiment add_scaling(Command& command, ExperimentOptions& options);
+Experiment add_kinds(Command& command, ExperimentOptions& options);
+Experiment add_gradients(Command& command, ExperimentOptions& options);
+Experiment add_distance(Command& command, ExperimentOptions& options);
 
 }  // namespace attnctl::cli

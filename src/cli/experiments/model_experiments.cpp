@@ -306,7 +306,7 @@ textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& sessi
 
 }  // namespace
 
-Experiment add_scaling(Command& command, CommandOptions& options) {
+Experiment add_scaling(Command& command, ExperimentOptions& options) {
   command.about =
       "Why scores are divided by sqrt(d_k): variance of scores, saturation of the softmax, gradients";
   auto request = std::make_shared<ScalingRequest>(ScalingRequest{options});
@@ -327,10 +327,10 @@ Experiment add_scaling(Command& command, CommandOptions& options) {
       "Examples:\n  attnctl experiment scaling --format text\n"
       "  attnctl experiment scaling --d-k 16,64,256 -o scaling.svg\n"
       "  attnctl experiment scaling --model data/tiny-bert --text \"The cat sat on the mat.\" --format text";
-  return {.run = [request](Session& session) { return run_scaling(*request, session); }};
+  return [request](Session& session) { return run_scaling(*request, session); };
 }
 
-Experiment add_kinds(Command& command, CommandOptions& options) {
+Experiment add_kinds(Command& command, ExperimentOptions& options) {
   command.about =
       "Window, block, strided, linear and axial attention: costs and difference from full attention";
   auto request = std::make_shared<KindsRequest>(KindsRequest{options});
@@ -356,10 +356,10 @@ Experiment add_kinds(Command& command, CommandOptions& options) {
       "Examples:\n  attnctl experiment kinds --grid 16x16 --format text\n"
       "  attnctl experiment kinds --model data/tiny-llama --ids 5,6,7,8,9,10,11,12 --kinds "
       "window:2,strided:3";
-  return {.run = [request](Session& session) { return run_kinds(*request, session); }};
+  return [request](Session& session) { return run_kinds(*request, session); };
 }
 
-Experiment add_gradients(Command& command, CommandOptions& options) {
+Experiment add_gradients(Command& command, ExperimentOptions& options) {
   command.about = "The gradient of an attention layer as a sum of one gradient per head";
   auto request = std::make_shared<GradientsRequest>(GradientsRequest{options});
   textbook::GradientsOptions& made = request->made;
@@ -391,10 +391,10 @@ Experiment add_gradients(Command& command, CommandOptions& options) {
       "Examples:\n  attnctl experiment gradients --format text\n"
       "  attnctl experiment gradients --d-k 1,4,16,64,256 -o gradients.svg\n"
       "  attnctl experiment gradients --model data/tiny-llama --text \"The cat sat\" --format text";
-  return {.run = [request](Session& session) { return run_gradients(*request, session); }};
+  return [request](Session& session) { return run_gradients(*request, session); };
 }
 
-Experiment add_distance(Command& command, CommandOptions& options) {
+Experiment add_distance(Command& command, ExperimentOptions& options) {
   command.about = "How information from distant tokens reaches a token, and in how many steps";
   auto request = std::make_shared<DistanceRequest>(DistanceRequest{options});
   textbook::DistanceOptions& built = request->built;
@@ -422,7 +422,7 @@ Experiment add_distance(Command& command, CommandOptions& options) {
       "Examples:\n  attnctl experiment distance --format text\n"
       "  attnctl experiment distance --model data/tiny-llama --input data/tiny-llama/sentences.jsonl -o "
       "distance.svg";
-  return {.run = [request](Session& session) { return run_distance(*request, session); }};
+  return [request](Session& session) { return run_distance(*request, session); };
 }
 
 }  // namespace attnctl::cli
