@@ -559,7 +559,8 @@ Command bench_command() {
                       "Number of timed runs per stage, after one run that is not timed", Range{1, 1'000'000}),
                {.names = "--stages",
                 .target = &options->stages,
-                .help = "Stages to measure (default: all)",
+                .help = "Stages to measure (default: all), of: " + join_texts(kStages, &StageRow::name),
+                .type = "LIST",
                 .split = true,
                 .allowed = texts_of(kStages, &StageRow::name)}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
