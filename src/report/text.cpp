@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <limits>
-#include <type_traits>
 
 #include <fmt/format.h>
 #include <unicode/uchar.h>
@@ -32,35 +32,22 @@ int digits_for(double largest) {
 
 void examine(TextColumn& column, const Cell& cell) {
   std::visit(
-      [&](const auto& value) {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, bool>) {
-          column.numeric = false;
-        } else if constexpr (std::is_floating_point_v<T>) {
-          const double magnitude = std::abs(static_cast<double>(value));
-          if (std::isfinite(magnitude)) column.largest = std::max(column.largest, magnitude);
-        }
-      },
+      Overloaded{[&](bool) { column.numeric = false; }, [&](const std::string&) { column.numeric = false; },
+                 [&](std::floating_point auto value) {
+                   const double magnitude = std::abs(double{value});
+                   if (std::isfinite(magnitude)) column.largest = std::max(column.largest, magnitude);
+                 },
+                 [](auto) {}},
       cell);
 }
 
 std::string text_of(const Cell& cell, int digits) {
-  return std::visit(
-      [&](const auto& value) -> std::string {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::monostate>) {
-          return "-";
-        } else if constexpr (std::is_same_v<T, bool>) {
-          return value ? "yes" : "no";
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          return escaped(value);
-        } else if constexpr (std::is_same_v<T, std::int64_t>) {
-          return std::to_string(value);
-        } else {
-          return fixed(static_cast<double>(value), digits);
-        }
-      },
-      cell);
+  return std::visit(Overloaded{[](std::monostate) { return std::string("-"); },
+                               [](bool value) { return std::string(value ? "yes" : "no"); },
+                               [](std::int64_t value) { return std::to_string(value); },
+                               [](const std::string& value) { return escaped(value); },
+                               [&](auto value) { return fixed(double{value}, digits); }},
+                    cell);
 }
 
 /// Shortens the widest text column, or leaves out columns at the end, so that a table fits into `width`.

@@ -75,19 +75,18 @@ std::vector<std::size_t> sorted_rows(const Table& table, std::size_t column) {
   return rows;
 }
 
-template <typename T>
+std::uint64_t count_in(std::span<const std::int64_t> /*values*/, bool /*hidden_is_minus_infinity*/) {
+  return 0;
+}
+template <std::floating_point T>
 std::uint64_t count_in(std::span<const T> values, bool hidden_is_minus_infinity) {
-  if constexpr (std::is_integral_v<T>) {
-    return 0;
-  } else {
-    bool finite = true;  // no early exit, so that the loop is vectorised
-    for (const T value : values) finite &= std::abs(value) <= std::numeric_limits<T>::max();
-    if (finite) return 0;
-    return static_cast<std::uint64_t>(std::ranges::count_if(values, [&](T value) {
-      const bool hidden = hidden_is_minus_infinity && value == -std::numeric_limits<T>::infinity();
-      return is_non_finite(value) && !hidden;
-    }));
-  }
+  bool finite = true;  // no early exit, so that the loop is vectorised
+  for (const T value : values) finite &= std::abs(value) <= std::numeric_limits<T>::max();
+  if (finite) return 0;
+  return static_cast<std::uint64_t>(std::ranges::count_if(values, [&](T value) {
+    const bool hidden = hidden_is_minus_infinity && value == -std::numeric_limits<T>::infinity();
+    return is_non_finite(value) && !hidden;
+  }));
 }
 
 template <typename T>
@@ -100,10 +99,8 @@ template <typename T>
 const T& item_named(const std::vector<T>& items, const std::string& name, const char* option) {
   const auto found = std::ranges::find(items, name, &T::name);
   if (found != items.end()) return *found;
-  std::string names;
-  for (const T& each : items) names += (names.empty() ? "" : ", ") + each.name;
   fail(Status::usage, "{}: unsupported \"{}\"{}; this run has {}", option, escaped(name),
-       did_you_mean(name, items, &T::name), names);
+       did_you_mean(name, items, &T::name), join_texts(items, &T::name));
 }
 
 }  // namespace
