@@ -1,8 +1,6 @@
 // Formats attention weights (rows of softmax) as in JSON on one thread, compared with std::to_chars, which
 // writes the same bytes.
 
-#include "report/number_format.hpp"
-
 #include <benchmark/benchmark.h>
 #include <charconv>
 #include <cmath>
@@ -10,6 +8,8 @@
 #include <cstdint>
 #include <random>
 #include <vector>
+
+#include "report/writers.hpp"
 
 namespace attnctl::bench {
 namespace {

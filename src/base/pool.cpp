@@ -177,11 +177,10 @@ void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::siz
 }
 
 std::optional<std::size_t> cores_of_cpu_max(std::string_view text) {
-  const std::size_t space = text.find(' ');
-  if (space == std::string_view::npos) return std::nullopt;
-  const auto quota = parse_number(text.substr(0, space));
-  const auto period = parse_number(text.substr(space + 1));
-  if (!quota || !period || *period == 0) return std::nullopt;
+  const std::vector<std::string_view> numbers = split(text, ' ');
+  const auto quota = parse_number(numbers.front());
+  const auto period = parse_number(numbers.back());
+  if (numbers.size() != 2 || !quota || !period || *period == 0) return std::nullopt;
   const std::size_t cores = *quota / *period + (*quota % *period != 0 ? 1 : 0);
   return std::max<std::size_t>(1, cores);
 }

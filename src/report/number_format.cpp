@@ -1,5 +1,3 @@
-#include "report/number_format.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -7,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <type_traits>
+
+#include "report/writers.hpp"
 
 namespace attnctl::report {
 namespace {

@@ -1,5 +1,3 @@
-#include "report/number_format.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -15,6 +13,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "report/writers.hpp"
 
 using attnctl::report::NumberFormat;
 

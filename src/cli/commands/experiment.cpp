@@ -472,11 +472,11 @@ struct KindsRequest {
 
 std::optional<analysis::AxialGrid> parse_grid(const std::string& text) {
   if (text.empty()) return std::nullopt;
-  const std::size_t by = text.find('x');
-  const auto rows = parse_number(std::string_view(text).substr(0, by));
-  const auto columns =
-      by == std::string::npos ? std::nullopt : parse_number(std::string_view(text).substr(by + 1));
-  if (!rows || !columns || *rows == 0 || *columns == 0 || *rows > 65536 || *columns > 65536) {
+  const std::vector<std::string_view> numbers = split(text, 'x');
+  const auto rows = parse_number(numbers.front());
+  const auto columns = parse_number(numbers.back());
+  if (numbers.size() != 2 || !rows || !columns || *rows == 0 || *columns == 0 || *rows > 65536 ||
+      *columns > 65536) {
     fail(Status::usage, "--grid: got \"{}\", need ROWSxCOLUMNS such as 16x16, each from 1 to 65536",
          escaped(text));
   }

@@ -195,11 +195,10 @@ struct StudyOptions : StudyScope {
 
 study::Shard parse_shard(const std::string& text) {
   if (text.empty()) return {};
-  const std::size_t slash = text.find('/');
-  const auto index = parse_number(std::string_view(text).substr(0, slash));
-  const auto count =
-      slash == std::string::npos ? std::nullopt : parse_number(std::string_view(text).substr(slash + 1));
-  if (!index || !count || *index == 0 || *index > *count)
+  const std::vector<std::string_view> numbers = split(text, '/');
+  const auto index = parse_number(numbers.front());
+  const auto count = parse_number(numbers.back());
+  if (numbers.size() != 2 || !index || !count || *index == 0 || *index > *count)
     fail(Status::usage, "--shard: got \"{}\", need I/N with I from 1 to N, such as 2/7", escaped(text));
   return {*index - 1, *count};
 }

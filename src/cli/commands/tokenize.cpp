@@ -16,7 +16,6 @@
 #include "cli/options/inputs.hpp"
 #include "cli/session.hpp"
 #include "input/sequences.hpp"
-#include "report/number_format.hpp"
 #include "report/text.hpp"
 #include "report/writers.hpp"
 #include "tokenizer/tokenizer.hpp"
@@ -101,17 +100,8 @@ class TokenOutput {
 
   /// Appends the output for one input to `text`. Safe to call from several threads.
   void append(std::string& text, const EncodedText& encoded) const {
-    switch (target_.format.form) {
-      case inspect::Form::document:
-        return append_json(text, encoded);
-      case inspect::Form::tables:
-        return append_csv(text, encoded);
-      case inspect::Form::text:
-        return append_table(text, encoded);
-      case inspect::Form::arrays:
-      case inspect::Form::pictures:
-        break;  // not among the formats of tokenize
-    }
+    if (json_) return append_json(text, encoded);
+    target_.format.form == inspect::Form::tables ? append_csv(text, encoded) : append_table(text, encoded);
   }
 
   /// Writes texts from append(). Calls must be in the order of the inputs.

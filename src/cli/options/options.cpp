@@ -13,7 +13,6 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/target.hpp"
-#include "report/number_format.hpp"
 
 namespace attnctl::cli {
 namespace {
