@@ -87,12 +87,10 @@ struct Character {
 /// Removes the first character of a non-empty text and returns it.
 [[nodiscard]] Character take_character(std::string_view& text);
 
-/// Returns the number of terminal columns of a text. The text must not contain control characters (see
-/// attnctl::escaped).
+/// The text must not contain control characters (see attnctl::escaped).
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
-/// Returns the text if it fits into `width` columns; otherwise its beginning, followed by an ellipsis.
-/// Returns an empty text if `width` is 0.
+/// Returns the text if it fits into `width` columns, else its beginning and an ellipsis; empty for 0 columns.
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t width);
 
 /// Appends a text and pads it with spaces to `width` columns. `right` aligns the text to the right.
@@ -103,8 +101,7 @@ void append_aligned(std::string& line, std::string_view text, std::size_t width,
   return std::string(text.substr(0, text.find_last_not_of(' ') + 1));
 }
 
-/// Formats a number with `digits` decimals. Writes no sign if all digits are 0, and "-" if the number is not
-/// finite.
+/// Formats a number with `digits` decimals: no sign if all digits are 0, and "-" if it is not finite.
 [[nodiscard]] std::string fixed(double value, int digits);
 
 }  // namespace attnctl::report

@@ -82,12 +82,10 @@ struct Table {
   std::size_t rows = 0;
   std::function<void(std::size_t index, std::span<Cell> cells)> row;
 
-  /// Returns the index of the column with this name, or nullopt if there is none.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view column) const;
 };
 
-/// Returns a table that stores its rows in memory. Throws std::invalid_argument if a row does not have one
-/// cell per column.
+/// Stores the rows in memory. Throws std::invalid_argument if a row does not have one cell per column.
 [[nodiscard]] Table make_table(std::string name, std::vector<Column> columns,
                                std::vector<std::vector<Cell>> rows);
 
@@ -97,8 +95,7 @@ struct Table {
 /// exist.
 [[nodiscard]] Table select_rows(const Table& table, const std::string& sort, std::optional<std::size_t> top);
 
-/// Returns the table with only these columns, in this order. Throws Error(usage), which names --columns and
-/// lists the columns, if one of them does not exist.
+/// Returns only these columns, in this order. Throws std::invalid_argument if one of them does not exist.
 [[nodiscard]] Table select_columns(const Table& table, const std::vector<std::string>& columns);
 
 /// An array of numbers, row-major and packed. Copies share the values. Non-finite floats become null in JSON.
@@ -120,8 +117,7 @@ struct Tensor {
   [[nodiscard]] double at(std::size_t index) const;
 };
 
-/// Returns a tensor that owns its values, of type float, double or std::int64_t. Throws std::invalid_argument
-/// if the number of values does not match the shape.
+/// The tensor owns its values. Throws std::invalid_argument if their number does not match the shape.
 template <typename T>
 [[nodiscard]] Tensor make_tensor(Shape shape, std::vector<T> values);
 
@@ -166,8 +162,7 @@ struct Section {
   Value items;         // a List of Records, or a Table
 };
 
-/// The input of the writers of JSON and JSON Lines: head fields (such as "schema" and "model"), then
-/// sections.
+/// Head fields (such as "schema" and "model"), then sections.
 struct Document {
   Record head;
   std::vector<Section> sections;
@@ -187,20 +182,17 @@ struct Document {
 class ArraySink {
  public:
   virtual ~ArraySink() = default;
-  /// Writes values at `offset`, counted in elements of the packed tensor. Each element must be written
-  /// exactly once. Thread-safe if the ranges do not overlap.
+  /// `offset` counts elements. Each element must be written once. Thread-safe if the ranges do not overlap.
   virtual void write(std::size_t offset, std::span<const float> values) = 0;
 };
 
-/// Receives named arrays in the order of the output. Arrays of add_streamed() are written while they are
-/// computed.
+/// Receives named arrays in the order of the output.
 class ArrayOutput {
  public:
   virtual ~ArrayOutput() = default;
   virtual void add(const std::string& name, const Tensor& tensor) = 0;
-  /// Adds a float32 array that is written through the returned sink. The sink is valid as long as this
-  /// object. If `hidden_is_minus_infinity` is true, -inf does not count as a non-finite value (see
-  /// count_non_finite()).
+  /// Adds a float32 array that is written through the returned sink while it is computed. The sink is valid
+  /// as long as this object. `hidden_is_minus_infinity`: see count_non_finite().
   virtual ArraySink& add_streamed(const std::string& name, const Shape& shape,
                                   bool hidden_is_minus_infinity) = 0;
 };
@@ -253,7 +245,6 @@ struct Chart {
   std::string labels = {};
 };
 
-/// Several charts of one table.
 struct ChartPage {
   std::string title;
   Table table;
@@ -266,7 +257,6 @@ struct TextLine {
   std::string plain = {};
 };
 
-/// A table of a text page.
 struct TextTable {
   std::string title;
   Table table;
@@ -282,8 +272,7 @@ struct TextMatrix {
   std::size_t most_rows = 64;
 };
 
-/// Matrices of a text page, shown as numbers, as heatmaps of weights from 0 to 1, or as small heatmaps next
-/// to each other.
+/// Matrices, shown as numbers, as heatmaps of weights from 0 to 1, or as small heatmaps side by side.
 struct TextMatrices {
   enum class Style { numbers, heatmaps, small_heatmaps };
   std::string title;
@@ -308,19 +297,16 @@ struct Results {
   std::vector<View> pictures = {};   // SVG: the first one, or the one that the user names
   std::string picture_hint = {};     // advice in the error message for --format svg if there are no pictures
 
-  /// Appends the members of `other`. The fields of its `document.head` are added after the existing
-  /// ones. Its picture hint is used only if this object has none.
+  /// Appends the members of `other`. Its picture hint is used only if this object has none.
   void append(Results&& other);
 };
 
 /// Returns the table with this name. Throws Error(usage), which lists all names, if there is none.
 [[nodiscard]] const Table& table_named(const Results& results, const std::string& name);
 
-/// Returns the view with this name, or the first view if `name` is empty. Throws Error(usage) if there is no
-/// such view.
+/// Returns the view with this name; the first view if `name` is empty. Throws Error(usage) as table_named().
 [[nodiscard]] const View& view_named(const Results& results, const std::string& name);
 
-/// Returns a record with the fields "code", "message" and "count".
 [[nodiscard]] Record warning_record(const Warning& warning);
 
 }  // namespace attnctl

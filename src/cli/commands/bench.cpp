@@ -124,8 +124,7 @@ class BenchStages {
     captured_.clear();
     batch_ = std::move(batch);
   }
-  /// Returns the number of weights in all patterns of `inputs`, or the largest 64-bit number if it does not
-  /// fit 64 bits.
+  /// Returns the number of weights in all patterns, or the largest 64-bit number if it does not fit.
   [[nodiscard]] std::uint64_t pattern_values(const Batch& inputs) const {
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t values = 0;
@@ -333,9 +332,8 @@ std::optional<std::size_t> common_length(const Batch& batch) {
   return equal ? std::optional(lengths.front()) : std::nullopt;
 }
 
-/// Returns the batches to measure: the inputs of the command line as one batch, or one seeded batch per
-/// length. Throws Error(usage) for a value of --lengths that the model does not support, and if --lengths or
-/// --batch is given together with inputs. Also throws the errors of read_inputs() and forward::check_batch().
+/// Returns the inputs of the command line as one batch, or one seeded batch per length. Throws Error(usage)
+/// for --lengths or --batch together with inputs, and the errors of the functions that it calls.
 std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Warnings& warnings) {
   std::vector<Batch> all;
   if (!options.inputs.items.empty()) {
@@ -457,9 +455,8 @@ class BenchRun {
     }
   }
 
-  /// Throws Error(limit) if the patterns of these inputs are too large for the chosen stages: if they are
-  /// written as text and exceed --limit, if they are kept in memory and exceed --memory, or if the number of
-  /// their values exceeds 64 bits.
+  /// Throws Error(limit) if the patterns of these inputs exceed --limit as text or --memory in memory, or if
+  /// the number of their values exceeds 64 bits.
   void check_size(const Batch& inputs) const {
     const auto any = [&](bool StageRow::*property) {
       return std::ranges::any_of(chosen_, [&](const StageRow& row) { return row.*property; });

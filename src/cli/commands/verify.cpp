@@ -197,16 +197,8 @@ struct VerifyOptions : CommandOptions {
   double tolerance = 1e-5;
 };
 
-/// Returns one random image if the model reads images, otherwise one sequence of 64 random ids, or fewer if
-/// the model has fewer positions. For an encoder-decoder model, the target has half as many ids, rounded up.
-std::vector<input::Sequence> seeded_input(const model::ModelConfig& config) {
-  if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present())
-    fail(Status::bad_input, "the model has no embedding table: give --embeddings");
-  const std::size_t length = std::min<std::size_t>(64, config.max_positions.value_or(64));
-  return seeded_inputs(config, 1, length, (length + 1) / 2);
-}
-
-/// Returns the inputs of the command line, or else the ids of the reference, or else a seeded input.
+/// Returns the inputs of the command line, or else the ids of the reference, or else a seeded input of at most
+/// 64 tokens.
 input::Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
                            const std::vector<ReferenceInput>& reference, Warnings& warnings) {
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
@@ -222,7 +214,13 @@ input::Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
     sequence.target = std::make_shared<input::Sequence>();
     sequence.target->ids = input.target_ids;
   }
-  if (reference.empty()) batch.sequences = seeded_input(open.model.config());
+  if (reference.empty()) {
+    const model::ModelConfig& config = open.model.config();
+    if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present())
+      fail(Status::bad_input, "the model has no embedding table: give --embeddings");
+    const std::size_t length = std::min<std::size_t>(64, config.max_positions.value_or(64));
+    batch.sequences = seeded_inputs(config, 1, length, (length + 1) / 2);
+  }
   input::finish_batch(batch, open.vocabulary);
   return batch;
 }

@@ -102,8 +102,7 @@ std::string wrapped_help(std::string_view help) {
 
 // --- Values
 
-/// Converts a word to a value as CLI11 does: numbers may be hexadecimal, and an empty word is zero. Returns
-/// false if the word is not valid.
+/// Converts as CLI11 does: numbers may be hexadecimal, an empty word is zero. Returns false if not valid.
 template <typename T>
 bool convert(const std::string& word, T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
@@ -152,8 +151,7 @@ bool in_range(const std::string& word, const Range& range) {
   return !(value < range.first || value > range.last);
 }
 
-/// Checks a value against the allowed words and the range of an option. Returns an error message, or an empty
-/// text if the value passes.
+/// Returns an error message if a value is not allowed or is out of range, else an empty text.
 std::string value_error(const Option& option, const std::string& word) {
   const Choice* const choice = std::get_if<Choice>(&option.target);
   const WordList& allowed = choice != nullptr ? choice->words : option.allowed;

@@ -39,9 +39,8 @@ const Format* format_with(std::string_view Format::*member, std::string_view val
   return found == kFormats.end() ? nullptr : found;
 }
 
-/// Returns the format with the extension of -o, or null if there is none. Throws Error(usage) if the command
-/// does not write this format or the extension is unknown, unless --format is given. The extension of a
-/// device or a pipe may be unknown.
+/// Returns the format of the extension of -o, or null. Without --format, throws Error(usage) for an extension
+/// that the command does not write, unless the path is a device or a pipe.
 const Format* format_of_extension(const OutputOptions& options) {
   const std::filesystem::path path = options.path;
   const std::string extension = path.extension().string();
@@ -96,8 +95,7 @@ std::optional<FileId> file_id(const std::filesystem::path& path) {
   return FileId(found.st_dev, found.st_ino);
 }
 
-/// Returns the output path or, for a folder of tables, the existing files in the folder that have the
-/// extension of tables.
+/// Returns the output path or, for a folder of tables, its files with the extension of tables.
 std::vector<std::filesystem::path> files_of(const OutputPath& output) {
   if (output.tables.empty()) return {output.path};
   std::vector<std::filesystem::path> files;
