@@ -96,8 +96,8 @@ void run_analysis(AnalysisRequest options) {
   request.memory = options.run.memory;
   Session session(options.run);
   OpenModel open = open_model(options.model, session.warnings);
-  request.selection = select_heads(options.selection, open.model.config(),
-                                   !options.with_inputs || !options.inputs.targets.empty());
+  request.selection = inspect::select_heads(options.selection, open.model.config(),
+                                            !options.with_inputs || !options.inputs.targets.empty());
   open.model = with_attention_option(open.model, options.selection);
   inspect::InspectSubject subject{open.model, open.vocabulary};
   if (options.with_inputs) {

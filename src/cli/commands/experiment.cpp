@@ -294,7 +294,7 @@ class ModelRun {
     } else {
       batch = read_inputs(options.inputs, open, session.warnings);
     }
-    selection = select_heads(options.selection, open.model.config());
+    selection = inspect::select_heads(options.selection, open.model.config());
     forward::check_batch(open.model, batch);
   }
 

@@ -132,7 +132,7 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   std::vector<const study::MeasureRow*> measures = study_measures(scope, warnings);
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
   study::StudySettings& settings = study.settings;
-  settings.selection = select_heads(scope.selection, study.open.model.config(), false);
+  settings.selection = inspect::select_heads(scope.selection, study.open.model.config(), false);
   if (std::ranges::any_of(measures, &study::MeasureRow::probe_only))
     settings.corpus.probe = {.sequences = 32, .seed = settings.seed};
   for (const InputItem& item : scope.inputs.items)

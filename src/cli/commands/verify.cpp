@@ -197,8 +197,8 @@ struct VerifyOptions : CommandOptions {
   double tolerance = 1e-5;
 };
 
-/// Returns the inputs of the command line, or else the ids of the reference, or else a seeded input of at most
-/// 64 tokens.
+/// Returns the inputs of the command line, or else the ids of the reference, or else a seeded input of at
+/// most 64 tokens.
 input::Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
                            const std::vector<ReferenceInput>& reference, Warnings& warnings) {
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
@@ -235,7 +235,7 @@ struct VerifyRun {
   /// True if all inputs have targets. Only then can the heads of a decoder be compared.
   bool targets =
       std::ranges::all_of(batch.sequences, [](const input::Sequence& each) { return !!each.target; });
-  forward::Selection selection = select_heads(options.selection, open.model.config(), targets);
+  forward::Selection selection = inspect::select_heads(options.selection, open.model.config(), targets);
 
   [[nodiscard]] std::vector<analysis::Comparison> compare(const std::vector<reference::ReferencePass>& passes,
                                                           const std::string& reference) const {

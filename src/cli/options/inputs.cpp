@@ -394,8 +394,7 @@ model::Model with_attention_option(const model::Model& model, const SelectionOpt
   if (options.attention.empty()) return model;
   const auto kind = parse_attention_option("--attention", options.attention);
   if (!kind) return model;
-  const std::vector<std::size_t> layers =
-      inspect::select_layers({options.component, options.layers, options.heads}, model.config());
+  const std::vector<std::size_t> layers = inspect::select_layers(options, model.config());
   return model.with_attention(*kind, layers);
 }
 

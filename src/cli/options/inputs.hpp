@@ -19,7 +19,6 @@
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/text_input.hpp"
-#include "inspect/open_model.hpp"
 #include "model/config/config.hpp"
 #include "model/model.hpp"
 
@@ -91,13 +90,6 @@ void require_inputs(const InputOptions& options, const std::string& kinds);
 /// input has a target of `target_length` ids.
 [[nodiscard]] std::vector<input::Sequence> seeded_inputs(const model::ModelConfig& config, std::size_t count,
                                                          std::size_t length, std::size_t target_length);
-
-/// `targets` is false if an encoder-decoder model runs without targets.
-[[nodiscard]] inline forward::Selection select_heads(const SelectionOptions& options,
-                                                     const model::ModelConfig& config, bool targets = true) {
-  return inspect::select_heads({options.component, options.layers, options.heads, options.option}, config,
-                               targets);
-}
 
 void add_attention_option(Command& command, SelectionOptions& options);
 

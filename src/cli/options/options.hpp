@@ -8,6 +8,7 @@
 
 #include "base/progress.hpp"
 #include "cli/options/command.hpp"
+#include "inspect/open_model.hpp"
 
 // The options that several subcommands share: one struct per group, and a function that adds them to a
 // command.
@@ -54,12 +55,8 @@ void add_sequence_options(Command& command, InputOptions& options);
 /// Adds all input options.
 void add_input_options(Command& command, InputOptions& options);
 
-struct SelectionOptions {
-  std::string component;  // --component; empty: all components
-  std::string layers;
-  std::string heads;
+struct SelectionOptions : inspect::HeadChoice {
   std::string attention;  // --attention; empty: the attention of the model
-  std::string option;     // see inspect::HeadChoice
 };
 /// Adds --component, --layers and --heads.
 void add_head_options(Command& command, SelectionOptions& options);
