@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/session.hpp"
 #include "linalg/blas.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -19,6 +20,12 @@ int report(Status status, const std::string& message) {
   // Most messages already escape quoted input. Escaping again guarantees that the message is one line.
   std::fprintf(stderr, "attnctl: %s\n", escaped(message).c_str());
   return static_cast<int>(status);
+}
+
+/// Returns for example "attnctl 0.1.0 (OpenBLAS 0.3.21, kernel SkylakeX, avx512)".
+std::string version_text() {
+  return fmt::format("attnctl {} ({}, kernel {}, {})", ATTNCTL_VERSION, linalg::blas_name(),
+                     linalg::blas_kernel(), linalg::kernels().name);
 }
 
 Command schema_command() {

@@ -9,16 +9,10 @@
 #include "base/files/input_file.hpp"
 #include "base/memory.hpp"
 #include "linalg/blas.hpp"
-#include "linalg/kernels/kernels.hpp"
 #include "report/text.hpp"
 #include "report/writers.hpp"
 
 namespace attnctl::cli {
-
-std::string version_text() {
-  return fmt::format("attnctl {} ({}, kernel {}, {})", ATTNCTL_VERSION, linalg::blas_name(),
-                     linalg::blas_kernel(), linalg::kernels().name);
-}
 
 void write_to_stdout(std::string_view text) {
   OutputFile out("-");

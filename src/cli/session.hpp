@@ -16,9 +16,6 @@
 
 namespace attnctl::cli {
 
-/// Returns for example "attnctl 0.1.0 (OpenBLAS 0.3.21, kernel SkylakeX, avx512)".
-[[nodiscard]] std::string version_text();
-
 void write_to_stdout(std::string_view text);
 
 /// The workers, warnings and progress bar of one command.
