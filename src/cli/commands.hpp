@@ -30,14 +30,10 @@ Command explain_command();
 /// must have all subcommands when the action runs.
 Command completion_command(const Command& root);
 
-/// Returns the completion script of a shell ("bash", "zsh" or "fish") for the subcommands of `root`.
-///
-/// The script completes the value of an option or of a positional argument with:
-/// - the words of Option::allowed, Option::offered or a Choice, if there are any; words can be joined by
-///   commas if Option::split is set or if Option::type starts with LIST;
-/// - else file names, if Option::type or the name of a positional argument contains FILE, PATH, DIR, MODEL,
-///   .npy or .npz;
-/// - else nothing.
+/// Returns the completion script of a shell ("bash", "zsh" or "fish") for the subcommands of `root`. It
+/// completes a value with the words of Option::allowed, Option::offered or a Choice (joined by commas if
+/// Option::split is set or Option::type starts with LIST), else with file names if Option::type or the name of
+/// a positional argument contains FILE, PATH, DIR, MODEL, .npy or .npz, else with nothing.
 [[nodiscard]] std::string completion_script(const Command& root, std::string_view shell);
 
 /// Returns the text that `attnctl explain NAME` prints. Throws Error(usage) if the name is unknown.

@@ -74,9 +74,8 @@ void read_images(const std::string& path, const model::ModelConfig& config, inpu
   }
   const Shape image = {grid.channels, grid.height, grid.width};
   const std::size_t axes = array.shape.size();
-  const bool fits =
-      (axes == 3 || (axes == 4 && array.shape[0] > 0)) &&
-      std::equal(image.begin(), image.end(), array.shape.end() - static_cast<std::ptrdiff_t>(3));
+  const bool fits = (axes == 3 || (axes == 4 && array.shape[0] > 0)) &&
+                    std::ranges::equal(image, std::span(array.shape).last(3));
   if (!fits) {
     array.refuse_shape(fmt::format("{0} or [batch, {1}, the channels, height and width of the model's images",
                                    to_string(image), to_string(image).substr(1)));
