@@ -16,7 +16,6 @@
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "cli/options/options.hpp"
-#include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/text_input.hpp"
 #include "model/config/config.hpp"
