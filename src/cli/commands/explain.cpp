@@ -26,11 +26,10 @@ std::vector<std::pair<std::string, NamedDefinitions>> all_definitions() {
       all.emplace_back(fmt::format("{}{}", is_value ? option : other, group.where), group);
     }
   };
-  std::vector<std::string> measures;
-  for (const study::MeasureRow& row : study::measure_catalogue()) measures.emplace_back(row.name);
   add("", {}, "several tables", {{"", key_definitions()}});
   add("analyze --include ", inspect::include_names(), "analyze, table ", inspect::definitions());
-  add("study --measures ", measures, "", study::definitions());
+  add("study --measures ", texts_of(study::measure_catalogue(), &study::MeasureRow::name), "",
+      study::definitions());
   add("", {}, "experiment ", textbook::definitions());
   return all;
 }
