@@ -31,12 +31,15 @@ std::string version_text() {
 Command schema_command() {
   Command command{.name = "schema", .about = "Print the JSON Schema of the JSON output of a command"};
   auto name = std::make_shared<std::string>();
-  command.add(
-      {{.names = "NAME",
-        .target = name.get(),
-        .help = "Name of the schema, as in the first key of a JSON output: \"schema\": \"attnctl.NAME/1\"",
-        .required = true,
-        .allowed = texts_of(schemas(), &Schema::name)}});
+  const auto names = texts_of(schemas(), &Schema::name);
+  command.add({{.names = "NAME",
+                .target = name.get(),
+                .help = fmt::format("Name of the schema, as in the first key of a JSON output (\"schema\": "
+                                    "\"attnctl.NAME/1\"), of: {}",
+                                    fmt::join(names, ", ")),
+                .type = "TEXT",
+                .required = true,
+                .allowed = names}});
   command.footer = "Examples:\n  attnctl schema analysis\n  attnctl schema info | jq .title";
   command.action = [name] { write_to_stdout(schema_text(*name)); };
   return command;

@@ -69,7 +69,8 @@ TEST_CASE("--columns all shows the columns that do not fit") {
   const std::string page = shown(command, 0);
   CHECK(contains(page, "  best_offset  best_offset_share\n"));
   CHECK_FALSE(contains(page, "--columns"));
-  CHECK(shown(command + " --columns all", 80) == page);
+  const std::string all = shown(command + " --columns all", 80);
+  CHECK(all.substr(all.find("\nHeads")) == page.substr(page.find("\nHeads")));
   const std::string narrow = shown(command, 80);
   CHECK(contains(narrow, "  next_token\n"));
   CHECK(contains(narrow,
