@@ -122,14 +122,10 @@ Heatmap heatmap_of(const model::ModelConfig& config, const Composition& composit
 }
 
 HeatmapPage picture(const AnalysisInput& input, const std::vector<Composition>& compositions) {
-  HeatmapPage page{"Composition of Heads", {}, compositions.size(), {}};
-  double most = 0;
-  for (const Composition& each : compositions) {
-    for (const HeadPair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess));
-    page.heatmaps.push_back(heatmap_of(input.config(), each));
-  }
-  if (most == 0) most = 1;
-  page.scale = {.diverging = true, .low = -most, .high = most, .label = "Score Over Random"};
+  HeatmapPage page{"Composition of Heads", {}, 0, {}};
+  for (const Composition& each : compositions) page.heatmaps.push_back(heatmap_of(input.config(), each));
+  page.scale.label = "Score Over Random";
+  page.fit_scale();
   return page;
 }
 

@@ -140,11 +140,13 @@ analysis::HeadMatrix in_cluster_order(const analysis::HeadMatrix& matrix) {
 
 Heatmap head_heatmap(const model::ModelConfig& config, const std::string& title,
                      const analysis::HeadMatrix& given, bool clustered) {
-  const analysis::HeadMatrix matrix = clustered ? in_cluster_order(given) : given;
+  analysis::HeadMatrix matrix = clustered ? in_cluster_order(given) : given;
   std::vector<std::string> labels;
   for (const model::HeadId head : matrix.heads)
     labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : model::head_name(config, head));
-  return {title, "Head", "Head", labels, labels, tensor_of(matrix.values)};
+  for (std::size_t i = 0; i < labels.size(); ++i) matrix.values(i, i) = kUndefined;
+  const std::string axis = clustered ? "Head (in cluster order)" : "Head";
+  return {title, axis, axis, labels, labels, tensor_of(matrix.values)};
 }
 
 std::string symbol_of(std::string_view name) {

@@ -142,7 +142,8 @@ struct HeadPairs {
 [[nodiscard]] analysis::HeadMatrix in_cluster_order(const analysis::HeadMatrix& matrix);
 
 /// Returns a heatmap with heads on both axes. The labels are "Head i" if HeadMatrix::layer is set, and head
-/// names such as "0.1" otherwise. If `clustered` is true, the heads are in the order of in_cluster_order.
+/// names such as "0.1" otherwise. The diagonal has no values, so that a scale fits the pairs of different
+/// heads. If `clustered` is true, the heads are in the order of in_cluster_order.
 [[nodiscard]] Heatmap head_heatmap(const model::ModelConfig& config, const std::string& title,
                                    const analysis::HeadMatrix& given, bool clustered);
 

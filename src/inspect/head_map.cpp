@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -169,18 +170,23 @@ ChartPage charts(const AnalysisInput& input, const std::vector<Drawn>& all) {
   for (const Drawn& drawn : all) {
     const std::string name = title_of(input.config(), drawn);
     const std::vector<model::HeadId>& heads = drawn.matrix.heads;
+    std::set<std::size_t> layers;
+    for (const model::HeadId head : heads) layers.insert(head.layer);
     for (std::size_t i = 0; i < heads.size(); ++i) {
+      const auto [x, y] = point_of(drawn, heads[i]);
       rows[i].resize(columns.size());
-      const auto cells = row_of(model::head_name(input.config(), heads[i]), point_of(drawn, heads[i]));
-      rows[i].insert(rows[i].end(), cells.begin(), cells.end());
+      add_cells(rows[i], row_of(model::head_name(input.config(), heads[i]), x));
+      for (const std::size_t layer : layers) rows[i].push_back(layer == heads[i].layer ? Cell(y) : Cell());
     }
-    for (const char* part : {" head", " x", " y"}) columns.push_back(name + part);
-    const std::optional<double>& stress = drawn.map.map.stress;
-    page.charts.push_back({.title = name + (stress ? fmt::format(" (stress {:.2f})", *stress) : ""),
-                           .x = name + " x",
-                           .y = {name + " y"},
-                           .points = true,
-                           .labels = name + " head"});
+    columns.insert(columns.end(), {name + " head", name + " x"});
+    Chart& chart = page.charts.emplace_back(
+        Chart{.title = name, .x = name + " x", .y = {}, .points = true, .labels = name + " head"});
+    if (const std::optional<double>& stress = drawn.map.map.stress)
+      chart.x_axis = fmt::format("Stress {:.2f}{}", *stress, *stress > 0.2 ? " (over 0.2: distorted)" : "");
+    for (const std::size_t layer : layers)
+      chart.y.push_back(
+          fmt::format("layer {}, {}", model::layer_name(input.config(), layer), symbol_of(drawn.similarity)));
+    columns.insert(columns.end(), chart.y.begin(), chart.y.end());
   }
   for (std::vector<Cell>& row : rows) row.resize(columns.size());
   page.table = make_table("map", std::move(columns), std::move(rows));

@@ -161,34 +161,61 @@ void append_patterns(std::vector<PageBlock>& blocks, const RunResults& run) {
   });
 }
 
+/// Sets the scale of a page of patterns. Weights have the scale from 0 to 1, unless all are less than 0.5.
+void scale_patterns(HeatmapPage& page, analysis::Weighting weighting) {
+  page.scale.diverging = false;
+  page.fit_scale();
+  if (weighting != analysis::Weighting::norm && page.scale.high >= 0.5) page.scale.high = 1;
+  page.scale.label = weighting == analysis::Weighting::weights    ? "Attention weight"
+                     : weighting == analysis::Weighting::norm_row ? "Share of the norms of weighted values"
+                                                                  : "Norm of weighted value";
+}
+
 /// Returns a page of pattern heatmaps. For each input, it has one row per layer and one column per head, or
-/// one row if the selected heads differ between layers. If --show names a layer, the first column has
-/// the mean over its heads.
+/// several rows if there is only one layer or the selected heads differ between layers. If --show names a
+/// layer, the mean over its heads is the first heatmap of the layer.
 HeatmapPage pattern_page(const RunResults& run) {
   HeatmapPage page;
-  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Attention weight"};
-  const analysis::HeadAxes axes(run.request.selection.heads);
-  const std::size_t heads = run.request.selection.heads.size();
-  page.columns = axes.regular() ? heads / axes.layers().size() : heads;
-  if (run.request.draw_layers) ++page.columns;
-  double largest = 0;
+  const std::vector<model::HeadId>& heads = run.request.selection.heads;
+  const analysis::HeadAxes axes(heads);
+  const std::size_t layers = axes.layers().size();
+  if (axes.regular() && layers > 1) page.columns = heads.size() / layers + (run.request.draw_layers ? 1 : 0);
   for (const DrawnPattern& pattern : drawn_patterns(run)) {
-    const std::string input = run.batch.sequences.size() == 1 ? "" : pattern.input + " ";
+    const std::string input = run.batch.sequences.size() == 1 ? "" : "Input " + pattern.input + ", ";
     page.heatmaps.push_back({input + pattern.title, "Key", "Query", key_labels(run, pattern.sides),
                              token_labels(run.vocabulary, pattern.sides.queries_of), pattern.values});
-    for (std::size_t i = 0; i < pattern.values.size(); ++i) {
-      if (std::isfinite(pattern.values.at(i))) largest = std::max(largest, pattern.values.at(i));
-    }
   }
   const bool single = page.heatmaps.size() == 1;
-  page.title = single ? "" : "Attention Patterns";
-  if (single) page.heatmaps.front().title = "Attention Pattern of " + page.heatmaps.front().title;
-  if (run.request.weighting == analysis::Weighting::norm_row)
-    page.scale.label = "Share of the norms of weighted values";
-  if (run.request.weighting == analysis::Weighting::norm) {
-    page.scale.label = "Norm of weighted value";
-    if (largest > 0) page.scale.high = largest;
-  }
+  page.title = fmt::format(
+      "{} Pattern{}", run.request.weighting == analysis::Weighting::weights ? "Attention" : "Norm-Weighted",
+      single ? "" : "s");
+  if (layers == 1) page.title += " of Layer " + model::layer_name(run.config(), heads.front().layer);
+  if (single) page.title += fmt::format(", Head {}", heads.front().head);
+  scale_patterns(page, run.request.weighting);
+  return page;
+}
+
+/// Returns a page with a heatmap [heads, keys] for each input: the weights from the word of --from.
+HeatmapPage answers_page(const RunResults& run) {
+  HeatmapPage page;
+  page.title = fmt::format("What \"{}\" Attends To", run.request.from);
+  analysis::for_each_group(
+      run.answers, &analysis::AttentionAnswer::question,
+      [&](std::span<const analysis::AttentionAnswer> heads) {
+        const std::size_t s = run.questions[heads.front().question].sequence;
+        const forward::Sides sides = run.sides(run.components.front().component, s);
+        std::vector<std::string> names;
+        std::vector<double> weights;
+        for (const analysis::AttentionAnswer& answer : heads) {
+          names.push_back(model::head_name(run.config(), answer.head));
+          weights.insert(weights.end(), answer.weights.begin(), answer.weights.end());
+          weights.resize(names.size() * sides.keys(), kUndefined);
+        }
+        page.heatmaps.push_back({"Input " + run.batch.sequences[s].id, "Key", "Head", key_labels(run, sides),
+                                 std::move(names),
+                                 make_tensor({heads.size(), sides.keys()}, std::move(weights))});
+      });
+  scale_patterns(page, run.request.weighting);
   return page;
 }
 
@@ -361,6 +388,7 @@ void add_answers(Results& results, const RunResults& run) {
   if (form == Form::text) {
     for (std::size_t i = 0; i < run.questions.size(); ++i) append_answers(results.text, run, i);
   }
+  if (form == Form::pictures) results.pictures.push_back({"attention_from", answers_page(run)});
 }
 
 /// Adds records of the captured arrays except patterns: for each input, one record per layer of keys, values

@@ -63,11 +63,10 @@ TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerM
 Heatmap heatmap(const AnalysisInput& input, std::span<const analysis::LayerMixing> layers,
                 const Tensor& ratios) {
   const input::Sequence& sequence = input.shown.sequences[layers.front().input];
-  const bool single = input.shown.sequences.size() == 1;
   std::vector<std::string> numbers;
   for (const analysis::LayerMixing& layer : layers) numbers.push_back(std::to_string(layer.layer));
-  const std::string title = single ? "Mixing Ratio" : sequence.id;
-  return {title, "Token", "Layer", token_labels(input.vocabulary, sequence), std::move(numbers), ratios};
+  return {"Input " + sequence.id, "Token", "Layer", token_labels(input.vocabulary, sequence),
+          std::move(numbers),     ratios};
 }
 
 void add_table(Results& results, const Table& table) {
@@ -88,8 +87,7 @@ class MixingAnalysis final : public Analysis {
     const Table all = table(input_, layers);
     add_table(results, all);
     results.text.emplace_back(summary(input_, layers));
-    HeatmapPage page;
-    page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
+    HeatmapPage page{"Mixing Ratio", {false, 0, 1, "From other positions"}, 1, {}};
     std::size_t row = 0;
     analysis::for_each_group(
         layers, &analysis::LayerMixing::input, [&](std::span<const analysis::LayerMixing> of_input) {
@@ -99,7 +97,6 @@ class MixingAnalysis final : public Analysis {
           results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
           page.heatmaps.push_back(heatmap(input_, of_input, array));
         });
-    if (page.heatmaps.size() > 1) page.title = "Mixing Ratio";
     if (!page.heatmaps.empty()) results.pictures.push_back({"mixing", std::move(page)});
     return results;
   }

@@ -93,16 +93,16 @@ class FromPositions : public Analysis {
           {fmt::format("{}_from_{}", name_, s),
            make_tensor({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
     }
-    const std::string title = "Attention " + name_;
     if (results.pictures.empty()) results.pictures.push_back({name_, HeatmapPage()});
     HeatmapPage& page = std::get<HeatmapPage>(results.pictures.front().page);
-    page.scale = {.diverging = false, .low = 0, .high = 1, .label = title};
+    page.title = "Attention " + name_;
+    page.scale = {.diverging = false, .label = page.title};
     const std::vector<std::string> tokens = labels(s);
     std::vector<std::string> from;
     for (const std::size_t position : positions) from.push_back(tokens[position]);
-    page.heatmaps.push_back(
-        {title, "Input token", "Position of the last layer", tokens, std::move(from), rows});
-    if (page.heatmaps.size() > 1) page.title = title;
+    page.heatmaps.push_back({"Input " + sequence(s).id, "Input token", "Position of the last layer", tokens,
+                             std::move(from), rows});
+    page.fit_scale(true);
   }
 
   [[nodiscard]] TextTable strongest_text(std::size_t s, std::string title,

@@ -132,7 +132,7 @@ Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
 HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
   HeatmapPage page;
   page.title = "Projection Kernel of Heads";
-  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Projection Kernel"};
+  page.scale = {.diverging = false, .label = "Projection Kernel"};
   page.columns = analyses.size();
   for (std::size_t i = 0; i < analyses.front().angles.size(); ++i) {
     for (const ProjectionAnalysis& analysis : analyses) {
@@ -144,6 +144,7 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnal
                                            input.request.order == HeadOrder::cluster));
     }
   }
+  page.fit_scale();
   return page;
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <set>
 #include <span>
 #include <utility>
@@ -171,16 +170,19 @@ TextTable similarities(const analysis::WeightsAnalysis& weights, const model::Mo
 }
 
 HeatmapPage similarity_page(const RunResults& run) {
-  const std::vector<analysis::SubspaceSimilarity>& all = run.weights->qk.similarity;
-  HeatmapPage page;
-  page.scale = {.diverging = true, .low = -1, .high = 1, .label = "Subspace Correlation"};
-  page.title = "Head Subspace Similarity";
-  page.columns = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(all.size()))));
-  for (const analysis::SubspaceSimilarity& each : all) {
-    const std::string title =
-        all.size() == 1 ? page.title : "Layer " + model::layer_name(run.config(), *each.layer);
-    page.heatmaps.push_back(head_heatmap(run.config(), title, each, run.request.order == HeadOrder::cluster));
+  HeatmapPage page{"Subspace Similarity of Heads", {.label = "Subspace Similarity"}, 0, {}};
+  for (const CircuitAnalysis* circuit : run.weights->circuits()) {
+    const bool qk = circuit == &run.weights->qk;
+    page.title += qk ? " (cosine of W_Q W_K^T" : " and of W_V W_O";
+    for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
+      const std::string layer =
+          each.layer ? "Layer " + model::layer_name(run.config(), *each.layer) : "All Layers";
+      page.heatmaps.push_back(head_heatmap(run.config(), (qk ? "QK, " : "OV, ") + layer, each,
+                                           run.request.order == HeadOrder::cluster));
+    }
   }
+  page.title += ")";
+  page.fit_scale();
   return page;
 }
 

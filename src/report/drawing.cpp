@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 
@@ -12,15 +13,6 @@
 namespace attnctl::report {
 namespace {
 
-/// Returns the smallest number that is 1, 2 or 5 times a power of ten and at least `least`.
-double round_step(double least) {
-  const double power = std::pow(10.0, std::floor(std::log10(least)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= least * (1 - 1e-9)) return factor * power;
-  }
-  return 10 * power;
-}
-
 ChartAxis linear_axis(double low, double high) {
   constexpr double most_steps = 6;
   if (low == high) {
@@ -28,8 +20,6 @@ ChartAxis linear_axis(double low, double high) {
     low -= space;
     high += space;
   }
-  // An axis of positive values begins at 0 if the smallest value is less than the range of the values.
-  if (low > 0 && low < (high - low)) low = 0;
   const double step = round_step((high - low) / most_steps);
   const double first = std::floor(low / step + 1e-9);
   const double last = std::ceil(high / step - 1e-9);
@@ -90,17 +80,21 @@ void widen(std::vector<double>& values) {
 
 /// Extends one axis so that both axes have the same scale and distances in the chart are meaningful. Does
 /// nothing if the values would then fill only a small part of this axis.
-void equalise(ChartAxis& x, ChartAxis& y) {
-  const double across = (x.high - x.low) / kPlotWidth;
-  const double upwards = (y.high - y.low) / kPlotHeight;
+void equalise(Plot& plot) {
+  ChartAxis& x = plot.x;
+  ChartAxis& y = plot.y;
+  const double across = (x.high - x.low) / plot.width;
+  const double upwards = (y.high - y.low) / plot.height;
   constexpr double kMost = 4;
   if (across > kMost * upwards || upwards > kMost * across) return;
   const auto stretch = [](ChartAxis& axis, double range) {
     const double more = (range - (axis.high - axis.low)) / 2;
-    axis.low -= more;
-    axis.high += more;
+    const double low = axis.low - more;
+    const double high = axis.high + more;
+    axis = {.low = low, .high = high, .ticks = linear_axis(low, high).ticks};
+    std::erase_if(axis.ticks, [&](double tick) { return tick < low || tick > high; });
   };
-  across < upwards ? stretch(x, upwards * kPlotWidth) : stretch(y, across * kPlotHeight);
+  across < upwards ? stretch(x, upwards * plot.width) : stretch(y, across * plot.height);
 }
 
 constexpr Colour rgb(std::uint32_t code) {
@@ -130,6 +124,14 @@ int nearest_level(int value) {
 
 }  // namespace
 
+double round_step(double least) {
+  const double power = std::pow(10.0, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= least * (1 - 1e-9)) return factor * power;
+  }
+  return 10 * power;
+}
+
 std::string tick_label(double value) {
   const double size = std::abs(value);
   if (size != 0 && (size >= 1e6 || size < 1e-4)) return fmt::format("{:.3g}", value);
@@ -153,11 +155,10 @@ Plot plot_of(const Table& table, const Chart& chart) {
   std::vector<std::size_t> columns;
   for (const std::string& name : chart.y) {
     columns.push_back(column_of(table, name));
-    plot.series.push_back({name});
+    std::ranges::replace_copy(name, std::back_inserter(plot.series.emplace_back().name), '_', ' ');
   }
   std::vector<double> xs;
   std::vector<double> ys;
-  if (chart.bars) ys.push_back(0);
   const std::size_t labels = chart.labels.empty() ? x : column_of(table, chart.labels);
   std::vector<Cell> cells(table.columns.size());
   for (std::size_t row = 0; row < table.rows; ++row) {
@@ -173,13 +174,18 @@ Plot plot_of(const Table& table, const Chart& chart) {
       ys.push_back(value);
     }
   }
+  if (chart.points && xs.size() > 24) {
+    plot.width *= 2;
+    plot.height *= 2;
+  }
+  if (!ys.empty() && (chart.bars || !(chart.points || chart.log_y))) ys.push_back(0);
   if (chart.points) {
     widen(xs);
     widen(ys);
   }
   if (!chart.bars) plot.x = chart_axis(xs, chart.log_x);
   plot.y = chart_axis(ys, chart.log_y && !chart.bars);
-  if (chart.points && !chart.log_x && !chart.log_y) equalise(plot.x, plot.y);
+  if (chart.points && !chart.log_x && !chart.log_y) equalise(plot);
   return plot;
 }
 

@@ -11,6 +11,9 @@
 // The values and axes of charts, and colours, which the writers of SVG and text draw.
 namespace attnctl::report {
 
+/// Returns the smallest number that is 1, 2 or 5 times a power of ten and at least `least`.
+[[nodiscard]] double round_step(double least);
+
 struct ChartAxis {
   double low = 0;
   double high = 1;
@@ -29,9 +32,6 @@ struct ChartAxis {
 /// two if the values span less than two decades.
 [[nodiscard]] ChartAxis chart_axis(const std::vector<double>& values, bool logarithmic);
 
-inline constexpr double kPlotWidth = 360;  // width and height of the frame of a chart in SVG, in pixels
-inline constexpr double kPlotHeight = 230;
-
 struct Plot {
   struct Series {
     std::string name;
@@ -42,10 +42,12 @@ struct Plot {
   std::vector<Series> series = {};
   std::vector<std::string> categories = {};  // one label per row; only for bars
   ChartAxis x = {}, y = {};
+  double width = 360, height = 230;  // of the frame in SVG, in pixels; larger for more than 24 points
 };
 
 /// Returns the values and axes of a chart, without values that are undefined, not finite, or not positive on
-/// a logarithmic axis. `chart` must outlive the result. Throws std::invalid_argument if a column is missing.
+/// a logarithmic axis. The linear y axis of lines and bars contains 0. `chart` must outlive the result.
+/// Throws std::invalid_argument if a column is missing.
 [[nodiscard]] Plot plot_of(const Table& table, const Chart& chart);
 
 struct Colour {

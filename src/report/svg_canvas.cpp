@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "report/text.hpp"
 
@@ -36,6 +37,23 @@ double text_width(std::string_view text, double font) {
   return 0.58 * font * static_cast<double>(display_width(text));
 }
 
+std::vector<std::string> subtitle_lines(const std::vector<std::string>& subtitle, double width) {
+  const auto columns = static_cast<std::size_t>(width / text_width("m", kPanelTitleFont));
+  std::vector<std::string> lines;
+  for (const std::string& line : subtitle) {
+    std::string rest = shortened(escaped(line), 4 * columns);
+    while (display_width(rest) > columns) {
+      std::string first = shortened(rest, columns);
+      first.resize(first.size() - 3);  // without the ellipsis
+      if (const std::size_t space = first.rfind(' '); space != std::string::npos) first.resize(space + 1);
+      rest.erase(0, first.size());
+      lines.push_back(std::move(first));
+    }
+    lines.push_back(std::move(rest));
+  }
+  return lines;
+}
+
 void SvgCanvas::text(const TextPosition& place, std::string_view content) {
   if (content.empty()) return;
   const std::string x = coordinate(place.x);
@@ -68,17 +86,29 @@ void SvgCanvas::frame(double x, double y, double width, double height) {
       coordinate(x), coordinate(y), coordinate(width), coordinate(height), kInk);
 }
 
-std::string SvgCanvas::document(double width, double height, std::string_view title) const {
+void SvgCanvas::titles(double centre, std::string_view title, const std::vector<std::string>& subtitle) {
+  double y = 16 + kTitleFont * 0.8;
+  text({centre, y, kTitleFont, "middle", 0, true}, title);
+  for (const std::string& line : subtitle) text({centre, y += kSubtitleLine, kPanelTitleFont}, line);
+}
+
+void SvgCanvas::write(OutputFile& out, double width, double height, std::string_view title) const {
+  constexpr double kMostPixels = 32767;
   const std::string w = coordinate(std::ceil(width));
   const std::string h = coordinate(std::ceil(height));
-  return fmt::format(
-             R"(<?xml version="1.0" encoding="UTF-8"?>
+  if (width > kMostPixels || height > kMostPixels)
+    fail(Status::limit,
+         "{}: the picture has {} x {} pixels, and svg supports up to {} on a side; select fewer layers, "
+         "heads or inputs",
+         out.name(), w, h, kMostPixels);
+  out.write(fmt::format(
+                R"(<?xml version="1.0" encoding="UTF-8"?>
 <svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="img" font-family="'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif" fill="{3}">
 <title>{2}</title>
 <rect width="{0}" height="{1}" fill="#ffffff"/>
 )",
-             w, h, xml_escaped(title), kInk) +
-         body_ + "</svg>\n";
+                w, h, xml_escaped(title), kInk) +
+            body_ + "</svg>\n");
 }
 
 }  // namespace attnctl::report

@@ -5,8 +5,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+
+#include "base/files/output_file.hpp"
 
 namespace attnctl::report {
 
@@ -14,6 +17,7 @@ namespace attnctl::report {
 inline constexpr double kTitleFont = 17;
 inline constexpr double kAxisFont = 13;
 inline constexpr double kPanelTitleFont = 12;
+inline constexpr double kSubtitleLine = 17;  // height of a line of a subtitle
 inline constexpr double kTickLength = 4;
 inline constexpr std::size_t kMaxLabel = 20;  // in columns of display_width()
 
@@ -26,6 +30,9 @@ inline constexpr std::size_t kMaxLabel = 20;  // in columns of display_width()
 
 /// Estimates the width of a text, in pixels, at a font size of `font` pixels.
 [[nodiscard]] double text_width(std::string_view text, double font);
+
+/// Breaks lines at spaces so that they are at most `width` pixels wide. Shortens them to about four lines.
+[[nodiscard]] std::vector<std::string> subtitle_lines(const std::vector<std::string>& subtitle, double width);
 
 struct SvgPoint {
   double x = 0;
@@ -56,8 +63,12 @@ class SvgCanvas {
     fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);
   }
 
-  /// Returns the whole document. `title` is the title element, which screen readers read.
-  [[nodiscard]] std::string document(double width, double height, std::string_view title) const;
+  /// Draws the title of the page and, below it, the lines of the subtitle.
+  void titles(double centre, std::string_view title, const std::vector<std::string>& subtitle);
+
+  /// Writes the whole document. `title` is the title element, which screen readers read. Throws Error(limit)
+  /// if a side is longer than 32,767 pixels, the most that programs which draw SVG support.
+  void write(OutputFile& out, double width, double height, std::string_view title) const;
 
  private:
   std::string body_;

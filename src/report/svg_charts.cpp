@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <stdexcept>
 #include <utility>
 
@@ -29,14 +30,17 @@ constexpr std::size_t kMaxPoints = 100000;
 constexpr std::array<std::string_view, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#595959"};
 
-std::string_view series_colour(std::size_t index) {
-  return kColours[index % kColours.size()];
+/// Returns the colour of a series. If there are more series than colours, they are shades from light to dark.
+std::string series_colour(const Plot& plot, std::size_t index) {
+  if (plot.series.size() <= kColours.size()) return std::string(kColours[index]);
+  const auto last = static_cast<double>(plot.series.size() - 1);
+  return hex(colour_at(false, 0.25 + 0.75 * static_cast<double>(index) / last));
 }
 
 /// Returns the position of the point (x, y) on the page. `corner` is the upper left corner of the chart's
 /// frame.
 SvgPoint place_of(const Plot& plot, SvgPoint corner, double x, double y) {
-  return {corner.x + plot.x.place(x) * kPlotWidth, corner.y + (1 - plot.y.place(y)) * kPlotHeight};
+  return {corner.x + plot.x.place(x) * plot.width, corner.y + (1 - plot.y.place(y)) * plot.height};
 }
 
 struct Box {
@@ -50,9 +54,10 @@ bool overlap(const Box& a, const Box& b) {
 void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   constexpr double kRadius = 4;
   constexpr double kFont = 11;
+  constexpr std::size_t kDirections = 16;
   std::vector<Box> taken;
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
-    canvas.add("<g fill=\"{}\">", series_colour(i));
+    canvas.add("<g fill=\"{}\">", series_colour(plot, i));
     for (std::size_t p = 0; p < plot.series[i].points.size(); ++p) {
       const auto& [x, y] = plot.series[i].points[p];
       const SvgPoint place = place_of(plot, at, x, y);
@@ -68,16 +73,25 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
       const SvgPoint place = place_of(plot, at, series.points[p].first, series.points[p].second);
       const std::string text = shortened(escaped(series.labels[p]), kMaxLabel);
       const double width = text_width(text, kFont);
-      // Tries the positions right of, left of, above and below the point. Uses the first one that is free and
-      // inside the frame.
-      for (const auto& [x, y] :
-           {std::pair(place.x + 7, place.y + 4), std::pair(place.x - 7 - width, place.y + 4),
-            std::pair(place.x - width / 2, place.y - 8), std::pair(place.x - width / 2, place.y + 16)}) {
+      // Tries directions from the right clockwise, at growing distances. Uses the first position that is free
+      // and inside the frame. A line leads to a distant label.
+      for (std::size_t i = 0; i < kDirections * (taken.size() > 1000 ? 1 : 30); ++i) {
+        const std::size_t ring = i / kDirections;
+        const double distance = 7 * static_cast<double>(ring + 1);
+        const double angle = static_cast<double>(i % kDirections) * 2 * std::numbers::pi / kDirections;
+        const double x = place.x + distance * std::cos(angle) + (std::cos(angle) - 1) * width / 2;
+        const double y = place.y + (distance + 5) * std::sin(angle) + 4;
         const Box box{x, y - kFont * 0.8, x + width, y + kFont * 0.25};
-        const bool inside = box.left > at.x && box.right < at.x + kPlotWidth && box.top > at.y &&
-                            box.bottom < at.y + kPlotHeight;
+        const bool inside = box.left > at.x && box.right < at.x + plot.width && box.top > at.y &&
+                            box.bottom < at.y + plot.height;
         if (!inside || std::ranges::any_of(taken, [&](const Box& other) { return overlap(box, other); }))
           continue;
+        if (i >= kDirections) {
+          canvas.add("<path d=\"M{} {}L{} {}\" stroke=\"#a0a0a0\" stroke-width=\"0.7\"/>\n",
+                     coordinate(place.x), coordinate(place.y),
+                     coordinate(std::clamp(place.x, box.left, box.right)),
+                     coordinate(std::clamp(place.y, box.top, box.bottom)));
+        }
         canvas.text({x, y, kFont, "start"}, text);
         taken.push_back(box);
         break;
@@ -88,7 +102,7 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
 
 void draw_lines(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
-    const std::string_view colour = series_colour(i);
+    const std::string colour = series_colour(plot, i);
     std::string path;
     std::string dots;
     for (const auto& [x, y] : plot.series[i].points) {
@@ -107,18 +121,18 @@ void draw_lines(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
 
 void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   constexpr double kFilled = 0.8;  // fraction of a group's width that the bars fill
-  const double group = kPlotWidth / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
+  const double group = plot.width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
   const double width = group * kFilled / static_cast<double>(std::max<std::size_t>(plot.series.size(), 1));
   const double zero = plot.y.place(0);
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
-    canvas.add("<g fill=\"{}\">\n", series_colour(i));
+    canvas.add("<g fill=\"{}\">\n", series_colour(plot, i));
     for (const auto& [row, value] : plot.series[i].points) {
       const double left = at.x + (row + (1 - kFilled) / 2) * group + static_cast<double>(i) * width;
       const double top = std::max(plot.y.place(value), zero);
       const double bottom = std::min(plot.y.place(value), zero);
       canvas.add(R"(<rect x="{}" y="{}" width="{}" height="{}"><title>{}, {}: {:.4g}</title></rect>)",
-                 coordinate(left), coordinate(at.y + (1 - top) * kPlotHeight), coordinate(width),
-                 coordinate((top - bottom) * kPlotHeight),
+                 coordinate(left), coordinate(at.y + (1 - top) * plot.height), coordinate(width),
+                 coordinate((top - bottom) * plot.height),
                  xml_escaped(plot.categories[static_cast<std::size_t>(row)]),
                  xml_escaped(plot.series[i].name), value);
       canvas.raw("\n");
@@ -126,8 +140,8 @@ void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
     canvas.raw("</g>\n");
   }
   if (zero > 0) {
-    const double y = at.y + (1 - zero) * kPlotHeight;
-    canvas.line(at.x, y, at.x + kPlotWidth, y);
+    const double y = at.y + (1 - zero) * plot.height;
+    canvas.line(at.x, y, at.x + plot.width, y);
   }
 }
 
@@ -137,9 +151,9 @@ void draw_categories(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   for (const std::string& label : plot.categories) {
     widest = std::max(widest, text_width(shortened(label, kMaxLabel), kTickFont));
   }
-  const double group = kPlotWidth / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
+  const double group = plot.width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
   const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil((widest + 2) / group)));
-  const double bottom = at.y + kPlotHeight;
+  const double bottom = at.y + plot.height;
   for (std::size_t i = 0; i < plot.categories.size(); i += step) {
     const double x = at.x + (static_cast<double>(i) + 0.5) * group;
     canvas.x_tick(x, bottom, kTickFont, shortened(plot.categories[i], kMaxLabel));
@@ -147,24 +161,24 @@ void draw_categories(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
 }
 
 void draw_axes(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
-  canvas.frame(at.x, at.y, kPlotWidth, kPlotHeight);
-  const double bottom = at.y + kPlotHeight;
+  canvas.frame(at.x, at.y, plot.width, plot.height);
+  const double bottom = at.y + plot.height;
   if (plot.chart.bars) draw_categories(canvas, plot, at);
   for (const double tick : plot.x.ticks)
-    canvas.x_tick(at.x + plot.x.place(tick) * kPlotWidth, bottom, kTickFont, tick_label(tick));
+    canvas.x_tick(at.x + plot.x.place(tick) * plot.width, bottom, kTickFont, tick_label(tick));
   for (const double tick : plot.y.ticks)
-    canvas.y_tick(at.x, bottom - plot.y.place(tick) * kPlotHeight, kTickFont, tick_label(tick));
-  canvas.text({at.x + kPlotWidth / 2, bottom + 38, kAxisFont}, plot.chart.x_axis);
-  canvas.text({at.x - 60, at.y + kPlotHeight / 2, kAxisFont, "middle", -90}, plot.chart.y_axis);
-  canvas.text({at.x + kPlotWidth / 2, at.y - 10, kPanelTitleFont + 2, "middle", 0, true}, plot.chart.title);
+    canvas.y_tick(at.x, bottom - plot.y.place(tick) * plot.height, kTickFont, tick_label(tick));
+  canvas.text({at.x + plot.width / 2, bottom + 38, kAxisFont}, plot.chart.x_axis);
+  canvas.text({at.x - 60, at.y + plot.height / 2, kAxisFont, "middle", -90}, plot.chart.y_axis);
+  canvas.text({at.x + plot.width / 2, at.y - 10, kPanelTitleFont + 2, "middle", 0, true}, plot.chart.title);
 }
 
 void draw_legend(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   if (plot.series.size() < 2) return;
-  double y = at.y + kPlotHeight + kBottomSpace + kLegendLine * 0.4;
+  double y = at.y + plot.height + kBottomSpace + kLegendLine * 0.4;
   for (std::size_t i = 0; i < plot.series.size(); ++i, y += kLegendLine) {
     canvas.add("<path d=\"M{} {}h22\" stroke=\"{}\" stroke-width=\"2.4\"/>\n", coordinate(at.x),
-               coordinate(y), series_colour(i));
+               coordinate(y), series_colour(plot, i));
     canvas.text({at.x + 28, y + 4, 12, "start"}, plot.series[i].name);
   }
 }
@@ -177,9 +191,13 @@ void write_svg(OutputFile& out, const ChartPage& page) {
   std::size_t points = 0;
   std::size_t most_lines = 0;
   for (const Chart& chart : page.charts) {
-    plots.push_back(plot_of(page.table, chart));
-    for (const Plot::Series& series : plots.back().series) points += series.points.size();
-    most_lines = std::max(most_lines, chart.y.size());
+    Plot plot = plot_of(page.table, chart);
+    std::size_t count = 0;
+    for (const Plot::Series& series : plot.series) count += series.points.size();
+    if (count == 0 && page.charts.size() > plots.size() + 1) continue;  // leaves out empty charts
+    points += count;
+    most_lines = std::max(most_lines, plot.series.size());
+    plots.push_back(std::move(plot));
   }
   if (points > kMaxPoints) {
     fail(Status::limit,
@@ -189,21 +207,24 @@ void write_svg(OutputFile& out, const ChartPage& page) {
   const std::size_t columns = std::min<std::size_t>(plots.size(), 2);
   const std::size_t rows = (plots.size() + columns - 1) / columns;
   const double legend = most_lines > 1 ? kLegendLine * static_cast<double>(most_lines) : 0;
-  const double panel_width = kLeftSpace + kPlotWidth + kRightSpace;
-  const double panel_height = kChartTitleSpace + kPlotHeight + kBottomSpace + legend + 8;
+  const Plot& largest = *std::ranges::max_element(plots, {}, &Plot::width);
+  const double panel_width = kLeftSpace + largest.width + kRightSpace;
+  const double panel_height = kChartTitleSpace + largest.height + kBottomSpace + legend + 8;
+  const double width = panel_width * static_cast<double>(columns);
+  const std::vector<std::string> subtitle = subtitle_lines(page.subtitle, width - kLeftSpace);
+  const double top = kPageTitleSpace + kSubtitleLine * static_cast<double>(subtitle.size());
   SvgCanvas canvas;
   for (std::size_t i = 0; i < plots.size(); ++i) {
     const std::size_t row = i / columns;
     const SvgPoint at{static_cast<double>(i % columns) * panel_width + kLeftSpace,
-                      kPageTitleSpace + static_cast<double>(row) * panel_height + kChartTitleSpace};
+                      top + static_cast<double>(row) * panel_height + kChartTitleSpace};
     draw_axes(canvas, plots[i], at);
     const auto draw = plots[i].chart.bars ? draw_bars : plots[i].chart.points ? draw_points : draw_lines;
     draw(canvas, plots[i], at);
     draw_legend(canvas, plots[i], at);
   }
-  const double width = panel_width * static_cast<double>(columns);
-  canvas.text({width / 2, 28, kTitleFont, "middle", 0, true}, page.title);
-  out.write(canvas.document(width, kPageTitleSpace + panel_height * static_cast<double>(rows), page.title));
+  canvas.titles(width / 2, page.title, subtitle);
+  canvas.write(out, width, top + panel_height * static_cast<double>(rows), page.title);
 }
 
 }  // namespace attnctl::report

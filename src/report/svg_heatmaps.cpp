@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kMaxCells = 250000;
 constexpr double kBarWidth = 16;
 constexpr double kBarFont = 12;
+constexpr double kBarText = 42;  // width of the labels of the colour bar
 
 std::size_t cells_of(const HeatmapPage& page) {
   std::size_t cells = 0;
@@ -71,6 +72,7 @@ struct PageLayout {
   double plot_width = 0, plot_height = 0;  // size of all panels together
   double bar_x = 0, bar_y = 0;             // position of the colour bar
   double bar_height = 0;
+  std::vector<std::string> subtitle;
   double width = 0, height = 0;  // size of the whole page
 };
 
@@ -98,26 +100,30 @@ std::size_t longest_side(const HeatmapPage& page) {
 
 /// Returns the width and height of a cell in pixels. The longest side of a single heatmap is about 560
 /// pixels, or longer if its values would be too small to read, and about 1200 if values are not drawn. The
-/// heatmaps of a grid are together at most about 1600 pixels wide. Limits of the cell size have priority.
+/// heatmaps of a grid are together at most about 1600 pixels wide and 2400 high. Limits of the cell size have
+/// priority: the cells of a grid of up to six rows and columns are large enough for a label each.
 double cell_size(const HeatmapPage& page, std::size_t columns) {
   const auto side = static_cast<double>(longest_side(page));
   if (page.heatmaps.size() > 1) {
-    return std::floor(std::clamp(1600 / (side * static_cast<double>(columns)), 1.0, 40.0));
+    const std::size_t rows = (page.heatmaps.size() + columns - 1) / columns;
+    const double least =
+        columns <= 6 && rows <= 6 && side <= static_cast<double>(kMaxCellsWithValues) ? 10 : 1;
+    return std::floor(std::clamp(
+        std::min(1600 / static_cast<double>(columns), 2400 / static_cast<double>(rows)) / side, least, 40.0));
   }
   if (side > static_cast<double>(kMaxCellsWithValues)) return std::floor(std::clamp(1200 / side, 1.0, 16.0));
   return std::floor(std::clamp(560 / side, 30.0, 72.0));
 }
 
-/// Returns the smallest step among 1, 2, 5, 10, 20, ... for which labels do not overlap. `cell` and `font`
-/// are the sizes of a cell and of the font in pixels.
-std::size_t tick_step(double cell, double font) {
-  std::size_t power = 1;
-  while (true) {
-    for (const std::size_t factor : {1U, 2U, 5U}) {
-      if (static_cast<double>(factor * power) * cell >= font * 1.1) return factor * power;
-    }
-    power *= 10;
-  }
+/// Returns the number of columns of a grid: at most 6 and, for more than 6 heatmaps, from 4 to 6. Prefers a
+/// full last row, but only 4 columns of large heatmaps, so that the page does not become too wide.
+std::size_t grid_columns(const HeatmapPage& page) {
+  const std::size_t count = page.heatmaps.size();
+  if (page.columns > 0) return std::min(page.columns, count);
+  if (longest_side(page) > 24) return std::min<std::size_t>(count, 4);
+  if (count <= 6) return count;
+  const auto gap = [&](std::size_t columns) { return (columns - count % columns) % columns; };
+  return std::min({6UL, 5UL, 4UL}, [&](std::size_t a, std::size_t b) { return gap(a) < gap(b); });
 }
 
 /// Computes the layout of the tick labels of one axis, which is the same for all heatmaps of a page.
@@ -125,7 +131,7 @@ Ticks lay_out_ticks(const HeatmapPage& page, const PageLayout& layout, bool hori
   const double cell = layout.cell;
   Ticks ticks;
   ticks.font = page.heatmaps.size() > 1 ? std::clamp(std::round(cell * 0.8), 7.0, 11.0) : 12;
-  ticks.step = tick_step(cell, ticks.font);
+  ticks.step = static_cast<std::size_t>(round_step(std::max(1.0, ticks.font * 1.1 / cell)));
   double width = 0;
   for (const Heatmap& heatmap : page.heatmaps) {
     const std::vector<std::string>& labels = horizontal ? heatmap.x_labels : heatmap.y_labels;
@@ -188,23 +194,37 @@ void place_panels(PageLayout& layout, const HeatmapPage& page) {
   layout.row_y = line_up(heights, gap_y, layout.plot_height);
 }
 
+/// Returns round numbers on a scale: 1, 2 and 5 times powers of ten if the scale is logarithmic.
+std::vector<double> bar_ticks(const HeatmapScale& scale) {
+  std::vector<double> ticks;
+  if (!scale.logarithmic) ticks = chart_axis({scale.low, scale.high}, false).ticks;
+  for (int power = -9; scale.logarithmic && power < 9; ++power) {
+    for (const double factor : {1.0, 2.0, 5.0}) ticks.push_back(factor * std::pow(10.0, power));
+  }
+  const double slack = 1e-9 * scale.high;
+  std::erase_if(ticks, [&](double tick) { return tick < scale.low - slack || tick > scale.high + slack; });
+  return ticks;
+}
+
 void place_page(PageLayout& layout, const HeatmapPage& page) {
   const Heatmap& first = page.heatmaps[0];
-  const std::string& title = layout.grid ? page.title : first.title;
-  const double title_half = text_width(title, kTitleFont) / 2 + kMargin;
+  const double titles = std::max(text_width(page.title, kTitleFont), page.subtitle.empty() ? 0.0 : 480.0);
+  const double title_half = titles / 2 + kMargin;
+  layout.subtitle = subtitle_lines(page.subtitle, std::max(titles, layout.plot_width));
   const double axis = kAxisFont + 8;
   layout.left = kMargin + layout.y_ticks.extent + (first.y_axis.empty() ? 0 : axis);
   layout.left = std::max(layout.left, title_half - layout.plot_width / 2);
   // The turned label of the first column begins to the left of the heatmap.
   if (layout.x_ticks.turn == -45)
     layout.left = std::max(layout.left, layout.x_ticks.extent - layout.cell / 2 + 4);
-  layout.top = kMargin + (title.empty() ? 0 : kTitleFont + 14) + (layout.grid ? kTitleSpace : 0);
-  const double content_height = std::max(layout.plot_height, 120.0);
-  layout.bar_height = std::clamp(layout.plot_height, 120.0, 440.0);
+  layout.top = kMargin + (page.title.empty() ? 0 : kTitleFont + 14) + (layout.grid ? kTitleSpace : 0) +
+               kSubtitleLine * static_cast<double>(layout.subtitle.size());
+  const double bar_label = std::clamp(text_width(page.scale.label, kAxisFont), 120.0, 440.0);
+  const double content_height = std::max(layout.plot_height, bar_label);
+  layout.bar_height = std::clamp(layout.plot_height, bar_label, 440.0);
   layout.bar_x = layout.left + layout.plot_width + 24;
   layout.bar_y = layout.top + (content_height - layout.bar_height) / 2;
-  const double bar_text = text_width("-0.00", kBarFont) + kTickLength + 4;
-  const double bar = kBarWidth + bar_text + (page.scale.label.empty() ? 0 : axis + 6);
+  const double bar = kBarWidth + kBarText + kTickLength + 4 + (page.scale.label.empty() ? 0 : axis + 6);
   layout.width = std::max(layout.bar_x + bar + kMargin, layout.left + layout.plot_width / 2 + title_half);
   // The turned label of the last column ends below this column, so no label extends beyond the right edge.
   const double below = layout.plot_height + layout.x_ticks.extent + (first.x_axis.empty() ? 0 : axis);
@@ -215,7 +235,7 @@ PageLayout lay_out(const HeatmapPage& page) {
   PageLayout layout;
   const std::size_t count = page.heatmaps.size();
   layout.grid = count > 1;
-  layout.columns = std::clamp<std::size_t>(page.columns, 1, count);
+  layout.columns = grid_columns(page);
   layout.rows = (count + layout.columns - 1) / layout.columns;
   layout.edge_labels = layout.grid && share_labels(page.heatmaps);
   layout.cell = cell_size(page, layout.columns);
@@ -228,11 +248,9 @@ PageLayout lay_out(const HeatmapPage& page) {
   return layout;
 }
 
-/// Formats the value of a cell without a negative zero; empty if the value is undefined.
+/// Formats the value of a cell; empty if the value is undefined or less than 0.01 in magnitude.
 std::string cell_text(double value) {
-  if (std::isnan(value)) return "";
-  const std::string text = fmt::format("{:.2f}", value);
-  return text == "-0.00" ? "0.00" : text;
+  return std::abs(value) >= 0.01 ? fmt::format("{:.2f}", value) : std::string();
 }
 
 // The colours of the scale have the indices 0 to 255.
@@ -241,6 +259,10 @@ constexpr std::size_t kUndefinedLevel = kLevels;
 constexpr const char* kUndefinedFill = "#d9d9d9";
 
 double place_of(const HeatmapScale& scale, double value) {
+  if (scale.logarithmic) {
+    const double place = std::log(value / scale.low) / std::log(scale.high / scale.low);
+    return value > scale.low ? std::min(place, 1.0) : 0;
+  }
   return std::clamp((value - scale.low) / (scale.high - scale.low), 0.0, 1.0);
 }
 
@@ -263,7 +285,7 @@ void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScal
         coordinate(static_cast<double>(column) * size), coordinate(static_cast<double>(row) * size),
         coordinate(size), coordinate(size), colour, xml_escaped(label_or_index(heatmap.y_labels, row)),
         xml_escaped(label_or_index(heatmap.x_labels, column)),
-        std::isnan(value) ? "undefined" : fmt::format("{:.4g}", value));
+        std::isnan(value) ? "no value" : fmt::format("{:.4g}", value));
   }
 }
 
@@ -293,30 +315,28 @@ void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale&
   canvas.raw("</g>\n");
 }
 
-/// Returns the text colour of a cell. A value that rounds to 0 is grey.
-std::string_view ink_of(double value, double half) {
-  if (std::abs(value) > half) return "#ffffff";
-  return std::abs(value) < 0.005 ? "#9a9a9a" : "#262626";
+/// Returns the attribute of a text on a dark cell, which is white. Empty for other cells.
+std::string_view ink_of(const HeatmapScale& scale, double value) {
+  const double place = place_of(scale, value);
+  return (scale.diverging ? std::abs(2 * place - 1) : place) > 0.5 ? R"( fill="#ffffff")" : "";
 }
 
 void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size,
                  const std::vector<std::string>& texts) {
   const double font = std::clamp(size * 0.3, 8.0, 14.0);
-  const double half = std::max(std::abs(scale.low), std::abs(scale.high)) / 2;
   const std::size_t columns = heatmap.values.shape[1];
-  for (const std::string_view ink : {"#262626", "#ffffff", "#9a9a9a"}) {
-    canvas.add("<g font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">\n", coordinate(font), ink);
-    for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
-      const double value = heatmap.values.at(i);
-      const std::string shown = texts.empty() ? cell_text(value) : xml_escaped(texts[i]);
-      if (shown.empty() || ink_of(value, half) != ink) continue;
-      const std::size_t row = i / columns;
-      const double x = (static_cast<double>(i % columns) + 0.5) * size;
-      const double y = (static_cast<double>(row) + 0.5) * size + font * 0.36;
-      canvas.add("<text x=\"{}\" y=\"{}\">{}</text>\n", coordinate(x), coordinate(y), shown);
-    }
-    canvas.raw("</g>\n");
+  canvas.add("<g font-size=\"{}\" text-anchor=\"middle\">\n", coordinate(font));
+  for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
+    const double value = heatmap.values.at(i);
+    const std::string shown = texts.empty() ? cell_text(value) : xml_escaped(texts[i]);
+    if (shown.empty()) continue;
+    const std::size_t row = i / columns;
+    const double x = (static_cast<double>(i % columns) + 0.5) * size;
+    const double y = (static_cast<double>(row) + 0.5) * size + font * 0.36;
+    canvas.add("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", coordinate(x), coordinate(y), ink_of(scale, value),
+               shown);
   }
+  canvas.raw("</g>\n");
 }
 
 void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
@@ -365,8 +385,7 @@ void draw_titles(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage&
   const Heatmap& first = page.heatmaps[0];
   const double centre = layout.left + layout.plot_width / 2;
   const double middle = layout.top + layout.plot_height / 2;
-  canvas.text({centre, 16 + kTitleFont * 0.8, kTitleFont, "middle", 0, true},
-              layout.grid ? page.title : first.title);
+  canvas.titles(centre, page.title, layout.subtitle);
   canvas.text({centre, layout.top + layout.plot_height + layout.x_ticks.extent + kAxisFont + 4, kAxisFont},
               first.x_axis);
   canvas.text({layout.left - layout.y_ticks.extent - 8, middle, kAxisFont, "middle", -90}, first.y_axis);
@@ -385,16 +404,13 @@ void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapS
              coordinate(layout.bar_x), coordinate(layout.bar_y), coordinate(kBarWidth),
              coordinate(layout.bar_height));
   canvas.frame(layout.bar_x, layout.bar_y, kBarWidth, layout.bar_height);
-  const int ticks = !scale.diverging ? 5 : layout.bar_height >= 200 ? 8 : 4;
   const double right = layout.bar_x + kBarWidth;
-  for (int i = 0; i <= ticks; ++i) {
-    const double share = static_cast<double>(i) / ticks;
-    const double y = layout.bar_y + layout.bar_height * (1 - share);
+  for (const double tick : bar_ticks(scale)) {
+    const double y = layout.bar_y + layout.bar_height * (1 - place_of(scale, tick));
     canvas.line(right, y, right + kTickLength, y);
-    canvas.text({right + kTickLength + 4, y + kBarFont * 0.36, kBarFont, "start"},
-                cell_text(scale.low + share * (scale.high - scale.low)));
+    canvas.text({right + kTickLength + 4, y + kBarFont * 0.36, kBarFont, "start"}, tick_label(tick));
   }
-  const double label_x = right + kTickLength + 4 + text_width("-0.00", kBarFont) + kAxisFont + 4;
+  const double label_x = right + kTickLength + 4 + kBarText + kAxisFont + 4;
   canvas.text({label_x, layout.bar_y + layout.bar_height / 2, kAxisFont, "middle", -90}, scale.label);
 }
 
@@ -407,7 +423,7 @@ void write_svg(OutputFile& out, const HeatmapPage& page) {
   for (std::size_t i = 0; i < page.heatmaps.size(); ++i) draw_panel(canvas, layout, page, i);
   draw_titles(canvas, layout, page);
   draw_colour_bar(canvas, layout, page.scale);
-  out.write(canvas.document(layout.width, layout.height, layout.grid ? page.title : page.heatmaps[0].title));
+  canvas.write(out, layout.width, layout.height, page.title);
 }
 
 }  // namespace attnctl::report

@@ -235,6 +235,23 @@ std::uint64_t count_non_finite(std::span<const float> values, bool hidden_is_min
   return count_in(values, hidden_is_minus_infinity);
 }
 
+void HeatmapPage::fit_scale(bool may_be_logarithmic) {
+  std::vector<double> sizes;  // magnitudes of the values except 0
+  for (const Heatmap& heatmap : heatmaps) {
+    for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
+      const double size = std::abs(heatmap.values.at(i));
+      if (size > 0 && std::isfinite(size)) sizes.push_back(size);
+    }
+  }
+  std::ranges::sort(sizes);
+  scale.high = sizes.empty() ? 1 : sizes.back();
+  scale.low = scale.diverging ? -scale.high : 0;
+  scale.logarithmic = may_be_logarithmic && !sizes.empty() && sizes[sizes.size() / 2] < scale.high / 10;
+  if (!scale.logarithmic) return;
+  scale.low = std::max(sizes.front() / 2, scale.high / 1000);  // the smallest value is not white, as 0 is
+  scale.label += " (logarithmic scale)";
+}
+
 void Results::append(Results&& other) {
   move_to_end(document.head.fields, std::move(other.document.head.fields));
   move_to_end(document.sections, std::move(other.document.sections));

@@ -204,7 +204,8 @@ struct HeatmapScale {
   bool diverging = true;
   double low = -1;
   double high = 1;
-  std::string label;  // text next to the colour bar
+  std::string label;         // text next to the colour bar
+  bool logarithmic = false;  // sequential scales only; `low` is then positive
 };
 
 /// One matrix and its labels. The first row is at the top.
@@ -221,12 +222,18 @@ struct Heatmap {
 /// axis titles of a grid are those of its first heatmap. If all heatmaps have the same shape and labels, tick
 /// labels are drawn only at the left and lower edge of the grid.
 struct HeatmapPage {
-  std::string title;  // title of a grid; a single heatmap uses its own title
+  std::string title;
   HeatmapScale scale;
-  std::size_t columns = 1;  // number of columns of the grid
+  std::size_t columns = 0;  // number of columns of the grid; 0: one row of up to 6, or rows of 4 to 6
   std::vector<Heatmap> heatmaps;
   std::vector<std::string> cell_texts =
       {};  // [rows * columns], shown instead of the values of a single heatmap; empty for a grid
+  std::vector<std::string> subtitle = {};  // lines below the title
+
+  /// Sets the ends of the scale: the largest magnitude of all values, and 0 or minus this magnitude. If
+  /// `may_be_logarithmic` is true and most positive values are less than a tenth of the largest one, the
+  /// scale becomes logarithmic, covers at most three decades, and has a label that says so.
+  void fit_scale(bool may_be_logarithmic = false);
 };
 
 /// A drawing of columns of a table: lines or points over column `x`, or one group of bars per row with the
@@ -241,7 +248,7 @@ struct Chart {
   bool log_y = false;   // like log_x
   bool bars = false;    // bars from 0 instead of lines
   bool points = false;  // points without lines; linear axes have the same scale if their ranges are similar
-  /// Points only: a column whose texts SVG shows as tooltips, and next to the points if there is space.
+  /// Points only: a column whose texts SVG shows as tooltips and next to the points.
   std::string labels = {};
 };
 
@@ -249,6 +256,7 @@ struct ChartPage {
   std::string title;
   Table table;
   std::vector<Chart> charts;
+  std::vector<std::string> subtitle = {};  // lines below the title
 };
 
 /// A line of a text page. It begins with `strong`, which is bold on a terminal; `plain` follows.

@@ -109,7 +109,7 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
     texts[grid.cells[h]] = letters_of(heads[h]);
     if (!heads[h].empty()) scores[grid.cells[h]] = heads[h].front()->evidence.score.value_or(0);
   }
-  Heatmap map{title,
+  Heatmap map{"Roles",
               "head",
               "layer",
               std::move(grid.columns),

@@ -179,17 +179,18 @@ HeadDiversity measure(const DrawnHeads& drawn, std::size_t heads, Pool& pool) {
   return result;
 }
 
-/// If `labels` is empty, rows and columns are labelled with the indices of the heads.
-Heatmap heatmap_of(const OwnedMatrix<double>& similarity, std::string title,
+/// The diagonal has no values. If `labels` is empty, rows and columns are labelled with the indices of the
+/// heads.
+Heatmap heatmap_of(OwnedMatrix<double> similarity, std::string title,
                    const std::vector<std::string>& labels = {}) {
+  for (std::size_t i = 0; i < similarity.rows(); ++i) similarity(i, i) = kUndefined;
   return {std::move(title), "Head", "Head", labels, labels, array_of(similarity.view())};
 }
 
 HeatmapPage page_of(std::vector<Heatmap> heatmaps, std::size_t columns) {
-  return {.title = "Head Subspace Similarity",
-          .scale = {.label = "Subspace Correlation"},
-          .columns = columns,
-          .heatmaps = std::move(heatmaps)};
+  HeatmapPage page{"Subspace Similarity", {.label = "Cosine"}, columns, std::move(heatmaps)};
+  page.fit_scale();
+  return page;
 }
 
 /// The results of random heads of one shape. `spreads` summarises the means over the heads of each draw.

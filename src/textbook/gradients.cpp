@@ -248,12 +248,10 @@ Record target_of(const LogitAttribution& input) {
 void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& result) {
   std::set<std::size_t> layers;
   std::size_t heads = 0;
-  double largest = 0;
   for (const LogitAttribution& input : inputs) {
     for (const auto& [head, each] : input.heads) {
       layers.insert(head.layer);
       heads = std::max(heads, head.head + 1);
-      largest = std::max(largest, std::abs(each.attribution));
     }
   }
   if (heads == 0) return;
@@ -261,20 +259,21 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
   for (const std::size_t layer : layers) labels.push_back(std::to_string(layer));
   HeatmapPage page;
   page.title = "Attribution of a logit to heads";
-  page.scale = {true, -largest, largest, "Gradient x z"};
+  page.scale.label = "Gradient x z";
   for (const LogitAttribution& input : inputs) {
     std::vector<double> values(layers.size() * heads, kUndefined);
     for (const auto& [head, each] : input.heads) {
       const auto row = static_cast<std::size_t>(std::distance(layers.begin(), layers.find(head.layer)));
       values[row * heads + head.head] = each.attribution;
     }
-    page.heatmaps.push_back({inputs.size() == 1 ? page.title : "Input " + input.input,
+    page.heatmaps.push_back({"Input " + input.input,
                              "Head",
                              "Layer",
                              {},
                              labels,
                              make_tensor({layers.size(), heads}, std::move(values))});
   }
+  page.fit_scale();
   result.heatmaps.push_back({"heads", std::move(page)});
 }
 

@@ -145,8 +145,7 @@ double permutation_error(const PositionsOptions& options, bool with_positions) {
 
 /// Returns a page with a heatmap whose rows are positions.
 HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Tensor values) {
-  HeatmapPage page;
-  page.scale.label = scale;
+  HeatmapPage page{title, {.label = scale}, 0, {}};
   page.heatmaps.push_back({title, x_axis, "Position", {}, {}, std::move(values)});
   return page;
 }

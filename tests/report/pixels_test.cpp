@@ -141,11 +141,14 @@ HeatmapPage similarity(std::size_t heads, bool across) {
       values[i * heads + j] = i == j ? 1.0F : std::sin(static_cast<float>(i * 7 + j * 3));
     }
   }
-  return {"",
-          {true, -1, 1, "Subspace Correlation"},
+  return {"Subspace Similarity",
+          {true, -1, 1, "Cosine"},
           1,
-          {{"Head Subspace Similarity", "Head", "Head", labels, labels,
-            make_tensor({heads, heads}, std::move(values))}}};
+          {{"", "Head", "Head", labels, labels, make_tensor({heads, heads}, std::move(values))}},
+          {},
+          {"a model",
+           "When the committee published its long awaited report, most of the journalists who had "
+           "been waiting outside since the early morning had already gone home."}};
 }
 
 Heatmap pattern(const std::string& title, std::size_t tokens) {
@@ -178,18 +181,34 @@ TEST_CASE("pixels: similarities of 2, 12 and 64 heads") {
 TEST_CASE("pixels: patterns with tokens, one and a grid") {
   for (const std::size_t tokens : {1U, 5U, 14U, 40U, 128U}) {
     CAPTURE(tokens);
-    const HeatmapPage page{"", {false, 0, 1, "Attention weight"}, 1, {pattern("Head 3.11", tokens)}};
+    const HeatmapPage page{"Attention Pattern", {false, 0, 1, "Attention weight"}, 1, {pattern("", tokens)}};
     const std::string svg = drawn(page);
     if (!texts_are_whole(svg)) return;
     if (tokens <= 64) check_cells(svg, page);
   }
   for (const std::size_t panels : {2U, 5U, 12U, 64U}) {
     CAPTURE(panels);
-    HeatmapPage page{"Attention Patterns", {false, 0, 1, "Attention weight"}, 4, {}};
-    for (std::size_t i = 0; i < panels; ++i)
-      page.heatmaps.push_back(pattern(std::to_string(i / 4) + "." + std::to_string(i % 4), 14));
-    texts_are_whole(drawn(page));
+    for (const std::size_t columns : {0U, 4U}) {
+      HeatmapPage page{"Attention Patterns", {false, 0, 1, "Attention weight"}, columns, {}};
+      for (std::size_t i = 0; i < panels; ++i)
+        page.heatmaps.push_back(pattern(std::to_string(i / 4) + "." + std::to_string(i % 4), 14));
+      texts_are_whole(drawn(page));
+    }
   }
+}
+
+TEST_CASE("pixels: the labels of 72 points do not overlap") {
+  std::vector<std::vector<Cell>> rows;
+  for (int i = 0; i < 72; ++i) {
+    const double radius = i < 40 ? 0.1 : 1;
+    rows.push_back({std::to_string(i / 12) + "." + std::to_string(i % 12), radius * std::sin(i * 2.4),
+                    radius * std::cos(i * 1.7)});
+  }
+  const Chart chart{.title = "Points", .x = "x", .y = {"y"}, .points = true, .labels = "head"};
+  const std::string svg = drawn(ChartPage{"Map", make_table("rows", {"head", "x", "y"}, rows), {chart}});
+  for (const std::vector<Cell>& row : rows)
+    CHECK(svg.find(">" + std::get<std::string>(row[0]) + "</text>") != std::string::npos);
+  texts_are_whole(svg);
 }
 
 TEST_CASE("pixels: lines and bars") {
