@@ -119,8 +119,9 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
     if (!with_inputs && !given) includes.directions = false;
     require_tables(includes);
   }
-  // The default list has patterns, but text and pictures contain patterns only if the user asks for them.
-  if ((form == Form::text || form == Form::pictures) && !given) includes.patterns = false;
+  // By default, text has no patterns, and a picture shows the patterns or, without inputs, the weights.
+  if (form == Form::text && !given) includes.patterns = false;
+  if (form == Form::pictures && !given && with_inputs) includes.weights = false;
   return includes;
 }
 

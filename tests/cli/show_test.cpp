@@ -56,6 +56,36 @@ TEST_CASE("--show: all heads of a layer, their mean first") {
   CHECK(result.out.find(">2.0<") == std::string::npos);
 }
 
+TEST_CASE("pictures name the model and the text, and draw what was asked") {
+  const auto drawn = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--format", "svg"});
+    const RunResult result = run_attnctl(arguments);
+    CHECK_MESSAGE(result.status == 0, result.err);
+    return result.out;
+  };
+  const auto shows = [](const std::string& svg, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) CHECK_MESSAGE(svg.find(text) != std::string::npos, text);
+  };
+  const std::string model = "data/tiny-bert";
+  const std::string text = "The cat sat.";
+  shows(drawn({"analyze", model, text}), {">Attention Patterns<", ">data/tiny-bert<", ">The cat sat.<",
+                                          ">0.0<", ">2.3<", ">Attention weight<"});
+  shows(drawn({"analyze", model, text, "--show", "1.2"}), {">Attention Pattern of Layer 1, Head 2<"});
+  shows(drawn({"analyze", model, text, "--show", "1.2", "--weighting", "norm"}),
+        {">Norm-Weighted Pattern of Layer 1, Head 2<", ">Norm of weighted value<"});
+  const std::string from = drawn({"analyze", model, text, "--from", "cat"});
+  shows(from, {">What &quot;cat&quot; Attends To<", ">The cat sat.<", ">2.3<", ">cat<"});
+  CHECK(count_of(from, "<rect") >= 12 * 6);  // heads and tokens
+  shows(drawn({"analyze", model, text, "--include", "rollout"}), {">Attention rollout<", ">The cat sat.<"});
+  const std::string weights = drawn({"weights", model});
+  shows(weights, {">Subspace Similarity of Heads (cosine of W_Q W_K^T and of W_V W_O)<", ">QK, Layer 0<",
+                  ">OV, Layer 2<", ">data/tiny-bert<"});
+  CHECK(count_of(weights, ": no value</title>") == 2 * 3 * 4);  // the diagonals
+  CHECK(drawn({"analyze", model, text, "--include", "weights"}) == weights);
+  shows(drawn({"weights", model, "--across-layers", "--include", "map", "--similarity", "qk"}),
+        {">layer 0, QK<", ">layer 2, QK<", ">Stress "});
+}
+
 TEST_CASE("--show accepts the names 3.1, 3:1 and L3H1 of a head") {
   const auto drawn = [](const std::string& head) {
     const RunResult result = run_attnctl({"analyze", "data/tiny-llama", "--ids", "5,6,7,8", "--show", head});

@@ -82,8 +82,10 @@ void run_analysis(AnalysisRequest options) {
   if (!target.all_columns) request.columns = options.output.columns;
   request.includes =
       inspect::resolve_includes(options.include, options.include_given, options.with_inputs, request.form);
-  if (request.form == inspect::Form::text && !request.from.empty() && !options.include_given) {
+  const bool read = request.form == inspect::Form::text || request.form == inspect::Form::pictures;
+  if (read && !request.from.empty() && !options.include_given) {
     // Shows only the answer to --from and, with --sort COLUMN or --columns, the table of heads.
+    request.includes.patterns = false;
     std::vector<std::string> columns = request.columns;
     if (!request.sort.empty() && !request.sorts_answers()) columns.push_back(request.sort);
     request.includes.metrics = !columns.empty();
