@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,14 +43,15 @@ namespace attnctl {
 /// Returns the texts std::invoke(text, item) of all items.
 template <typename Items, typename Text>
 [[nodiscard]] std::vector<std::string> texts_of(const Items& items, Text text) {
-  const auto texts = items | std::views::transform(text);
-  return {texts.begin(), texts.end()};
+  std::vector<std::string> texts;  // Clang 14 does not compile std::views::transform
+  for (const auto& item : items) texts.emplace_back(std::invoke(text, item));
+  return texts;
 }
 
 /// Returns the texts std::invoke(text, item) of all items, joined by `separator`.
 template <typename Items, typename Text>
 [[nodiscard]] std::string join_texts(const Items& items, Text text, std::string_view separator = ", ") {
-  return fmt::format("{}", fmt::join(items | std::views::transform(text), separator));
+  return fmt::format("{}", fmt::join(texts_of(items, text), separator));
 }
 
 /// Returns the only name that begins with a misspelt word, or else the name with the fewest edits. Empty if
