@@ -297,7 +297,8 @@ class Unpickler {
       if (type.role != PickleRole::dtype) refuse(fmt::format("got {}, need a dtype", type.name));
       dtype = type.dtype;
     }
-    if (!dtype) refuse("got a storage of bytes, need one with a dtype");
+    if (!dtype)
+      refuse("got an UntypedStorage for a tensor without a dtype, need a typed storage such as FloatStorage");
     tensor.dtype = *dtype;
     // The metadata describe operations, such as conjugation, that are not yet applied to the stored elements.
     const bool metadata =

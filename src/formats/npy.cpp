@@ -185,8 +185,10 @@ NpyHeader read_npy_header(std::string_view where, std::string_view text, std::si
   NpyHeader header = DictReader(where, text.substr(begin), begin).read();
   const auto size = checked_product(header.shape, size_of(header.dtype));
   if (!size) {
-    refuse(where, "shape: got {}; without extents of 0, the size of the array does not fit 64 bits",
-           to_string(header.shape));
+    refuse(
+        where,
+        "shape: got {}; too large: the product of its extents that are not 0, in bytes, does not fit 64 bits",
+        to_string(header.shape));
   }
   if (*size != data_size) {
     refuse(where, "got {} bytes of data, need {} for shape {} of {}", data_size, *size,

@@ -50,9 +50,9 @@ template <typename... Parts>
 /// Returns the component, the layer and the number of a head, as in the columns of tables.
 [[nodiscard]] std::array<Cell, 3> head_cells(const model::ModelConfig& config, model::HeadId head);
 
-/// Adds a row for each ordered pair of the heads of `pairs`, also of a head with itself: the component, the
-/// layer and the numbers of the heads, then cells_of(a, b), and, if the heads are in several layers, their
-/// layers.
+/// Adds a row for each ordered pair of the heads of `pairs`, also of a head with itself: `name`, the
+/// component, pairs.layer, the numbers of the two heads, then cells_of(a, b). If pairs.layer is nullopt, its
+/// cell is undefined, and the layers of the two heads follow at the end.
 template <typename Pairs, typename CellsOf>
 void add_pair_rows(std::vector<std::vector<Cell>>& rows, const model::ModelConfig& config,
                    std::string_view name, const Pairs& pairs, const CellsOf& cells_of) {

@@ -27,8 +27,8 @@ struct ReferencePass {
 
 /// Runs the model in float64, as an independent and slow check of run_forward. Returns the attention of the
 /// layers 0 to `last_layer` and, if `logits` is true, the logits. check_batch (forward/run.hpp) must accept
-/// the sequence. Separate keys and values of a sequence get no positions. Throws Error(bad_input) if later
-/// layers or logits need the output of a layer without W_V.
+/// the sequence. No position vectors are added to separate keys and values of a sequence. Throws
+/// Error(bad_input) if later layers or logits need the output of a layer without W_V.
 [[nodiscard]] ReferencePass run_reference(const model::Model& model, const input::Sequence& sequence,
                                           std::size_t last_layer, bool logits, Pool& pool);
 

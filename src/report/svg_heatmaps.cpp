@@ -144,7 +144,8 @@ Ticks lay_out_ticks(const HeatmapPage& page, const PageLayout& layout, bool hori
   } else if (space >= ticks.font * 1.8 && page.heatmaps.size() % layout.columns == 0) {
     // Lines of text turned by 45 degrees are space * sin 45 apart, and some fonts have characters that are
     // higher than the font size. Labels are not turned by 45 degrees if the last row of the grid is
-    // incomplete, because labels above the gap would overlap the neighbouring heatmap.
+    // incomplete: the labels of a heatmap above an empty place would reach into the heatmap left of the
+    // place.
     ticks.turn = -45;
     ticks.extent = (width + ticks.font) * std::sqrt(0.5);
   } else {

@@ -113,7 +113,7 @@ std::vector<Row> bad_npy() {
       {74,
        "0 and a product that wraps",
        array("<f4", "(0, 4294967296, 4294967296)", 0),
-       {"shape: got [0, 4294967296, 4294967296]; without extents of 0", "64 bits"}},
+       {"shape: got [0, 4294967296, 4294967296]; too large", "64 bits"}},
       {74, "bytes wrap", array("<f8", "(2305843009213693953,)"), {"shape", "64 bits"}},
       {74, "an extent beyond 64 bits", array("<f4", "(18446744073709551618,)"), {"64 bits"}},
       {75, "data short", array("<f4", "(3,)"), {"got 8 bytes of data, need 12 for shape [3] of F32"}},

@@ -66,7 +66,8 @@ Results explained(const std::string& given) {
   };
   if (name != given) add_title(fmt::format("No entry for {}; its end {} has one:", escaped(given), name));
   auto all = all_definitions();
-  std::ranges::stable_partition(all, [&](const auto& place) { return place.second.where == name; });
+  std::stable_partition(all.begin(), all.end(),
+                        [&](const auto& place) { return place.second.where == name; });
   std::vector<std::vector<Cell>> rows;
   for (const auto& [place, group] : all) {
     const bool whole = name.empty() || group.where == name;

@@ -433,8 +433,9 @@ Command merge_command() {
         "contain"},
        {.names = "--status",
         .target = &options->status,
-        .help = "Only list the states, without results: the model and blocks of each, and whether its run is "
-                "finished; STATE can also be a folder with files *.state",
+        .help = "Only list the states, without results: the model and the number of blocks of each, and "
+                "whether its "
+                "run is finished; STATE can also be a folder with files *.state",
         .excludes = "--state"}});
   add_result_options(command, *options);
   command.footer =
