@@ -155,7 +155,9 @@ Plot plot_of(const Table& table, const Chart& chart) {
   std::vector<std::size_t> columns;
   for (const std::string& name : chart.y) {
     columns.push_back(column_of(table, name));
-    std::ranges::replace_copy(name, std::back_inserter(plot.series.emplace_back().name), '_', ' ');
+    std::string& shown = plot.series.emplace_back().name;
+    shown = name;
+    if (table.columns[columns.back()].definition != nullptr) std::ranges::replace(shown, '_', ' ');
   }
   std::vector<double> xs;
   std::vector<double> ys;

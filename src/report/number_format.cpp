@@ -265,8 +265,8 @@ char* write_fixed(char* to, T value, int digits) {
   return std::to_chars(to, to + NumberFormat::kMostCharacters, value, std::chars_format::fixed, digits).ptr;
 }
 
-/// Writes a number below 10^count as `count` digits (at least 1) with leading zeros. May overwrite up to seven
-/// characters after them.
+/// Writes a number below 10^count as `count` digits (at least 1) with leading zeros. May overwrite up to
+/// seven characters after them.
 char* write_padded(char* to, std::uint64_t number, std::size_t count) {
   constexpr std::uint64_t block = 100000000;
   if (count > 8) {

@@ -194,7 +194,8 @@ void write_svg(OutputFile& out, const ChartPage& page) {
     Plot plot = plot_of(page.table, chart);
     std::size_t count = 0;
     for (const Plot::Series& series : plot.series) count += series.points.size();
-    if (count == 0 && page.charts.size() > plots.size() + 1) continue;  // leaves out empty charts
+    const bool last_chance = plots.empty() && &chart == &page.charts.back();
+    if (count == 0 && !last_chance) continue;  // leaves out empty charts, unless all are empty
     points += count;
     most_lines = std::max(most_lines, plot.series.size());
     plots.push_back(std::move(plot));

@@ -95,7 +95,8 @@ struct Table {
 /// exist.
 [[nodiscard]] Table select_rows(const Table& table, const std::string& sort, std::optional<std::size_t> top);
 
-/// Returns only these columns, in this order. Throws std::invalid_argument if one of them does not exist.
+/// Returns only these columns, in this order. Throws Error(usage), which names --columns and lists the
+/// columns, if one of them does not exist.
 [[nodiscard]] Table select_columns(const Table& table, const std::vector<std::string>& columns);
 
 /// An array of numbers, row-major and packed. Copies share the values. Non-finite floats become null in JSON.

@@ -73,6 +73,26 @@ TEST_CASE("lines go through the numbers and omit undefined points") {
                               .log_y = true}}));
 }
 
+TEST_CASE("empty charts are left out, unless all are empty") {
+  const Table table = make_table("rows", {"x", "full", "empty"}, {{1.0, 1.0, Cell()}, {2.0, 2.0, Cell()}});
+  const Chart full = {.title = "Full chart", .x = "x", .y = {"full"}};
+  const Chart empty = {.title = "Empty chart", .x = "x", .y = {"empty"}};
+  for (const std::vector<Chart>& charts : {std::vector{full, empty}, std::vector{empty, full}}) {
+    const std::string svg = drawn(table, charts);
+    CHECK(svg.find("Full chart") != std::string::npos);
+    CHECK(svg.find("Empty chart") == std::string::npos);
+  }
+  CHECK(drawn(table, {empty, empty}).find("Empty chart") != std::string::npos);
+}
+
+TEST_CASE("the legend writes a space for _ only in names of columns that have definitions") {
+  static constexpr Definition defined = {"mean_weight", "", "[0, 1]", "", "mean weight"};
+  const Table table = make_table("rows", {"x", defined, "W_Q"}, {{1.0, 1.0, 0.0}, {2.0, 2.0, 1.0}});
+  const std::string svg = drawn(table, {{.title = "T", .x = "x", .y = {"mean_weight", "W_Q"}}});
+  CHECK(svg.find(">mean weight<") != std::string::npos);
+  CHECK(svg.find(">W_Q<") != std::string::npos);
+}
+
 TEST_CASE("a chart of a missing column throws") {
   const Table table = make_table("rows", {"x", "a"}, {{1.0, 1.0}});
   CHECK_THROWS_AS(drawn(table, {{.title = "", .x = "x", .y = {"c"}}}), std::invalid_argument);
