@@ -267,7 +267,11 @@ SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat fo
 /// lines. Returns nullopt at the end of the file.
 std::optional<std::string> SentenceStream::take_lines(TextPlace& place) {
   while (true) {
-    if (block_.text.empty() && !blocks_->next(block_)) return std::nullopt;
+    if (block_.text.empty()) {
+      usable_ = false;  // if next() throws
+      if (!blocks_->next(block_)) return std::nullopt;
+      usable_ = true;
+    }
     std::string_view rest = block_.text;
     bool blank = true;
     while (!rest.empty() && !is_blank(take_line(rest))) {

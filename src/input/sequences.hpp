@@ -140,8 +140,12 @@ class SentenceStream {
   [[nodiscard]] std::optional<CorpusSentence> next();
 
   /// Returns the number of bytes of the file up to the end of the last returned sentence; the size of the
-  /// file for a .json file.
-  [[nodiscard]] std::uint64_t position() const { return block_.place.offset; }
+  /// file for a .json file; of a .gz file, see InputStream::position().
+  [[nodiscard]] std::uint64_t position() const {
+    return blocks_ ? blocks_->stream().position(block_.place.offset) : block_.place.offset;
+  }
+  /// Returns whether next() may be called again after it threw.
+  [[nodiscard]] bool usable() const { return usable_; }
 
  private:
   [[nodiscard]] std::optional<std::string> take_lines(TextPlace& place);
@@ -155,6 +159,7 @@ class SentenceStream {
   std::optional<TextBlocks> blocks_;                // nullopt for a .json file
   std::optional<nlohmann::ordered_json> document_;  // content of a .json file; otherwise nullopt
   TextBlock block_;                                 // the part of the current block that was not used yet
+  bool usable_ = true;                              // false at the end or after an error of `blocks_`
   std::size_t item_ = 0;                            // index of the next item of `document_`
 };
 

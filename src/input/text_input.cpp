@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <unistd.h>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -37,10 +36,8 @@ void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {
 
 TextBlock read_whole(const std::filesystem::path& path) {
   constexpr std::size_t kLimit = std::size_t{1} << 30;
-  const bool standard_input = path == "-";
-  const std::string name = standard_input ? "standard input" : path.string();
-  return {{escaped(name), 0, 1},
-          standard_input ? read_descriptor(STDIN_FILENO, name, kLimit) : read_file(path, kLimit)};
+  InputStream stream(path);
+  return {{stream.name(), 0, 1}, stream.read_all(kLimit)};
 }
 
 InputFormat guess_format(std::string_view first_line) {

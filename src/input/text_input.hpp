@@ -36,7 +36,7 @@ struct TextBlock {
   std::string text;
 };
 
-/// Reads a whole file of inputs, at most 1 GiB; "-" is standard input.
+/// Reads a whole file of inputs, at most 1 GiB (unpacked); "-" is standard input.
 [[nodiscard]] TextBlock read_whole(const std::filesystem::path& path);
 
 enum class InputFormat { json, jsonl, txt, conllu };
@@ -57,9 +57,9 @@ class TextBlocks {
   /// if the file cannot be opened.
   TextBlocks(const std::filesystem::path& path, InputFormat format, std::size_t block_bytes = kBlockBytes);
 
-  /// Reads the next block into `block`. Returns false at the end of the file. Throws Error(environment) if
-  /// reading fails, and Error(bad_input) if a line or a sentence is too long: up to 1 GiB is always allowed,
-  /// more than 2 GiB never.
+  /// Reads the next block into `block`. Returns false at the end of the file. Throws the errors of
+  /// InputStream::read(), and Error(bad_input) if a line or a sentence is too long: up to 1 GiB is always
+  /// allowed, more than 2 GiB never.
   [[nodiscard]] bool next(TextBlock& block);
 
   [[nodiscard]] const InputStream& stream() const { return stream_; }

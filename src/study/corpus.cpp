@@ -313,7 +313,8 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
     try {
       sentence = pending_ ? std::exchange(pending_, std::nullopt) : next_sentence();
     } catch (const Error& error) {
-      if (!options_.skip_bad || error.status() != Status::bad_input || !stream_) throw;
+      const bool skippable = error.status() == Status::bad_input && stream_ && stream_->usable();
+      if (!options_.skip_bad || !skippable) throw;
       ++block.counts.skipped;
       block.skipped.emplace_back(error.what());
       continue;

@@ -3,12 +3,15 @@
 #include <csignal>
 #include <fcntl.h>
 #include <pthread.h>
+#include <random>
 #include <string>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include <doctest/doctest.h>
 
+#include "support/bytes.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
@@ -89,4 +92,49 @@ TEST_CASE("kind 137: an interrupted read continues") {
   CHECK(read_descriptor(pipe.ends[0], "-", 1000).size() == 1000);
   writer.join();
   sigaction(SIGUSR1, &before, nullptr);
+}
+
+TEST_CASE("a gzip file is unpacked in pieces of any size, up to a limit") {
+  const TempDir folder;
+  std::mt19937 random{5};
+  std::string text;
+  for (int i = 0; i < 50'000; ++i) text += std::to_string(random()) + '\n';
+  const auto path = folder.write("a.gz", gzip("one\n") + gzip("") + gzip(text));
+  text.insert(0, "one\n");
+  CHECK(InputStream(path).read_all(text.size()) == text);
+  check_refusal([&] { (void)InputStream(path).read_all(text.size() - 1); }, Status::bad_input,
+                {"a.gz: has more than", "the limit"});
+  for (const std::size_t size : {std::size_t{1}, std::size_t{1000}, 2 * text.size()}) {
+    CAPTURE(size);
+    InputStream stream(path);
+    CHECK_FALSE(stream.length());
+    std::string all, piece(size, ' ');
+    for (std::size_t got = size; got == size;) {
+      got = stream.read(piece);
+      all.append(piece, 0, got);
+    }
+    CHECK(all == text);
+    CHECK(stream.read(piece) == 0);
+    CHECK(stream.position(7) == std::filesystem::file_size(path));
+  }
+  const std::string bomb(std::size_t{16} << 20, ' ');
+  check_refusal([&] { (void)InputStream(folder.write("b.gz", gzip(bomb))).read_all(1000); },
+                Status::bad_input, {"b.gz: has more than 1000 bytes"});
+}
+
+TEST_CASE("a damaged gzip file is an error that names the file") {
+  const TempDir folder;
+  const std::string file = gzip("The cat sat on the mat.\n");
+  const auto check = [&](const std::string& bytes, std::string_view part) {
+    const auto path = folder.write("bad.gz", bytes);
+    check_refusal([&] { (void)InputStream(path).read_all(1000); }, Status::bad_input,
+                  {"bad.gz: damaged", part});
+  };
+  for (std::size_t size = 0; size < file.size(); ++size) check(file.substr(0, size), "end too early");
+  for (std::size_t size = 1; size < file.size(); ++size) check(file + file.substr(0, size), "end too early");
+  std::string changed = file;
+  changed[file.size() - 8] = static_cast<char>(~changed[file.size() - 8]);
+  check(changed, "incorrect data check");
+  check("The cat sat on the mat.\n", "incorrect header check");
+  check(file + "tail", "incorrect header check");
 }

@@ -14,6 +14,7 @@
 #include "results/results.hpp"
 #include "study/measure.hpp"
 #include "study/state/study_state.hpp"
+#include "support/bytes.hpp"
 #include "support/fault.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
@@ -109,6 +110,29 @@ TEST_CASE("a study's metrics are those of analyze over the same inputs") {
       CHECK(heads[h][name]["mean"].get<double>() == doctest::Approx(want).epsilon(1e-5));
     }
   }
+}
+
+TEST_CASE("a study reads several files, also gzip files") {
+  const Study study;
+  const auto run = [&](const Words& files) {
+    Words words = {"study", kBert, "--batch-tokens", "40", "--measures", "metrics", "--format", "json"};
+    for (const std::string& file : files) words.insert(words.end(), {"--input", file});
+    const RunResult result = run_attnctl(words);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    return json::parse(result.out);
+  };
+  const std::string packed = study.folder.write("packed.txt.gz", gzip(slurp(study.input))).string();
+  const json document = run({packed, study.input});
+  CHECK(document["corpus"]["sentences"] == 120);
+  CHECK(document["heads"] == run({study.input, study.input})["heads"]);
+  // The damage is after the first block of text that is read.
+  std::string text = "the cat sat\n";
+  for (int i = 0; i < 500; ++i) text += std::string(1000, ' ') + '\n';
+  const std::string cut = gzip(text + "the cat sat\n");
+  const std::string bad = study.folder.write("cut.txt.gz", cut.substr(0, cut.size() - 4)).string();
+  const RunResult result = run_attnctl({"study", kBert, "--input", bad, "--skip-bad"});
+  CHECK(result.status == 3);
+  CHECK_MESSAGE(result.err.find("cut.txt.gz: damaged") != std::string::npos, result.err);
 }
 
 TEST_CASE("threads, shards and their order do not change a byte of a study") {

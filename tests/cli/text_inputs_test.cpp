@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "support/bytes.hpp"
 #include "support/command_refusal.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
@@ -82,6 +83,43 @@ TEST_CASE("every kind of text input gives the same sequence, also together in on
   }
   CHECK(document.at("inputs").at(2).at("id") == "b");
   CHECK(document.at("warnings").at(0).at("code") == "blank_lines");
+}
+
+TEST_CASE("a gzip file has the inputs of the file that was packed; .conll is read as .conllu") {
+  const TempDir folder;
+  const std::string treebank = slurp("data/treebank.conllu");
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"a.txt", kSentence + "\nThe cat sat.\n"},
+      {"b.jsonl", json{{"text", kSentence}, {"id", "b"}}.dump()},
+      {"c.json", json::array({{{"text", kSentence}}}).dump()},
+      {"d.conllu", treebank}};
+  const auto results = [&](const std::string& name, const std::string& bytes) {
+    const std::string path = folder.write(name, bytes).string();
+    const json document = analyze({kBert, "--input", path, "--include", "metrics"});
+    const RunResult tokens =
+        run_attnctl({"tokenize", kBert, "--input", path, "--format", "jsonl", "--quiet"});
+    CHECK_MESSAGE(tokens.status == 0, tokens.err);
+    return json{document.at("inputs"), document.at("heads"), tokens.out};
+  };
+  for (const auto& [name, text] : files) {
+    CAPTURE(name);
+    CHECK(results(name + ".gz", gzip(text)) == results(name, text));
+  }
+  CHECK(results("e.conll", treebank) == results("d.conllu", treebank));
+  const std::string bare = folder.write("bare.gz", gzip(kSentence)).string();
+  CHECK(analyze({kBert, "--input", bare, "--input-format", "txt"}).at("inputs").at(0).at("text") ==
+        kSentence);
+  const std::string file = gzip(treebank);
+  for (const char* command : {"analyze", "tokenize"}) {
+    check_command_refuses(
+        {command, kBert, "--input", folder.write("cut.conllu.gz", file.substr(0, file.size() / 2)).string()},
+        {.parts = {"cut.conllu.gz: damaged"}});
+    check_command_refuses({command, kBert, "--input", folder.write("x.pdf.gz", file).string()},
+                          {.parts = {"unsupported extension \".pdf\"", ".gz"}});
+  }
+  const RunResult both = run_attnctl({"tokenize", kBert, "--input", (folder.path() / "a.txt.gz").string(),
+                                      "--input", (folder.path() / "c.json").string(), "--format", "json"});
+  CHECK(json::parse(both.out).at("inputs").size() == 3);
 }
 
 TEST_CASE("a treebank's words are those of the file") {

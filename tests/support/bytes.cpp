@@ -7,9 +7,9 @@
 namespace attnctl::test {
 namespace {
 
-std::string deflated(const std::string& data) {
+std::string deflated(const std::string& data, int window = -MAX_WBITS) {
   z_stream stream = {};
-  if (deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+  if (deflateInit2(&stream, 9, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::runtime_error("deflateInit2 failed");
   }
   std::string out(deflateBound(&stream, data.size()), '\0');
@@ -50,6 +50,10 @@ struct Common {
 };
 
 }  // namespace
+
+std::string gzip(const std::string& text) {
+  return deflated(text, 16 + MAX_WBITS);
+}
 
 std::string little_endian(std::uint64_t value, std::size_t count) {
   std::string bytes;

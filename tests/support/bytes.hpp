@@ -18,6 +18,9 @@ std::string bytes_of(const std::vector<Number>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
 }
 
+/// Returns a gzip file of one member.
+std::string gzip(const std::string& text);
+
 /// Returns a safetensors file: the length of the header, the header, the data.
 std::string safetensors(std::string_view header, std::string_view data);
 

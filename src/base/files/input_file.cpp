@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include "base/interrupt.hpp"
 
@@ -45,6 +46,23 @@ std::size_t read_some(int descriptor, const std::string& name, std::span<char> b
     if (count >= 0) return static_cast<std::size_t>(count);
     if (errno != EINTR && errno != EAGAIN) fail_with_errno(escaped(name), "read", errno);
   }
+}
+
+/// Calls read(buffer) until it returns 0. `name` must already be escaped. See read_descriptor().
+template <typename Read>
+std::string read_to_end(const std::string& name, std::size_t limit, const Read& read) {
+  constexpr std::size_t kFirstSize = 64 << 10;
+  std::string text;
+  std::size_t filled = 0;
+  for (;;) {
+    if (filled == text.size()) text.resize(std::min(std::max(kFirstSize, 2 * text.size()), limit + 1));
+    const std::size_t count = read(std::span(text).subspan(filled));
+    if (count == 0) break;
+    filled += count;
+    if (filled > limit) refuse(name, "has more than {} bytes, the limit for this input", limit);
+  }
+  text.resize(filled);
+  return text;
 }
 
 /// Opens a file and sets `length` to its size. Throws as MappedFile(). A FIFO without a writer does not
@@ -143,18 +161,8 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit, Stat
 }
 
 std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit) {
-  constexpr std::size_t kFirstSize = 64 << 10;
-  std::string text;
-  std::size_t filled = 0;
-  for (;;) {
-    if (filled == text.size()) text.resize(std::max(kFirstSize, 2 * text.size()));
-    const std::size_t count = read_some(descriptor, name, std::span(text).subspan(filled));
-    if (count == 0) break;
-    filled += count;
-    if (filled > limit) refuse(escaped(name), "has more than {} bytes, the limit for this input", limit);
-  }
-  text.resize(filled);
-  return text;
+  return read_to_end(escaped(name), limit,
+                     [&](std::span<char> buffer) { return read_some(descriptor, name, buffer); });
 }
 
 std::string_view first_line_of_standard_input() {
@@ -168,24 +176,69 @@ std::string_view first_line_of_standard_input() {
   return take_line(rest);
 }
 
+struct InputStream::Gzip : z_stream {
+  Gzip() : z_stream() {
+    if (inflateInit2(this, 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
+  }
+  ~Gzip() { inflateEnd(this); }
+  std::array<char, std::size_t{64} << 10> packed = {};
+  bool at_end = false;  // of a member; a file can have several
+};
+
 InputStream::InputStream(const std::filesystem::path& path) : number_(STDIN_FILENO) {
   if (path == "-") return;
   own_ = open_regular_file(path, Status::environment, length_.emplace());
   number_ = own_.number();
   name_ = escaped(path.string());
+  if (path.extension() == ".gz") gzip_ = std::make_shared<Gzip>();
+}
+
+/// Reads bytes of the file. Returns 0 at its end.
+std::size_t InputStream::read_stored(std::span<char> buffer) {
+  const std::size_t count = read_some(number_, name_, buffer);
+  read_ += count;
+  if (count == 0 && length_ && read_ < *length_)
+    refuse(name_, "the file shrank to {} of {} bytes during the run", read_, *length_);
+  return count;
+}
+
+/// Reads bytes of the text, which is unpacked from a .gz file. Returns 0 at its end.
+std::size_t InputStream::read_piece(std::span<char> buffer) {
+  if (!gzip_) return read_stored(buffer);
+  const auto space = static_cast<uInt>(std::min(buffer.size(), std::size_t{1} << 30));
+  gzip_->avail_out = space;
+  gzip_->next_out = reinterpret_cast<Bytef*>(buffer.data());
+  while (gzip_->avail_out == space) {
+    if (gzip_->avail_in == 0) {
+      gzip_->avail_in = static_cast<uInt>(read_stored(gzip_->packed));
+      gzip_->next_in = reinterpret_cast<Bytef*>(gzip_->packed.data());
+      if (gzip_->avail_in == 0 && gzip_->at_end) break;
+      if (gzip_->avail_in == 0) refuse(name_, "damaged: its gzip data end too early");
+    }
+    const int result = inflate(gzip_.get(), Z_NO_FLUSH);
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    gzip_->at_end = result == Z_STREAM_END;
+    if (gzip_->at_end) {
+      inflateReset(gzip_.get());
+    } else if (result != Z_OK) {
+      refuse(name_, "damaged: its gzip data are invalid ({})", gzip_->msg);
+    }
+  }
+  return space - gzip_->avail_out;
 }
 
 std::size_t InputStream::read(std::span<char> buffer) {
   std::size_t filled = 0;
   while (filled < buffer.size()) {
-    const std::size_t count = read_some(number_, name_, buffer.subspan(filled));
+    const std::size_t count = read_piece(buffer.subspan(filled));
     if (count == 0) break;
     filled += count;
   }
-  read_ += filled;
-  if (filled < buffer.size() && length_ && read_ < *length_)
-    refuse(name_, "the file shrank to {} of {} bytes during the run", read_, *length_);
   return filled;
+}
+
+std::string InputStream::read_all(std::size_t limit) {
+  return read_to_end(name_, limit, [this](std::span<char> buffer) { return read_piece(buffer); });
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path, Status absent)

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,25 +47,34 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A regular file, or standard input, that is read once from front to back.
+/// A regular file, or standard input, that is read once from front to back. A .gz file is unpacked.
 class InputStream {
  public:
   /// "-" is standard input. Throws Error(environment) if the path is not a regular file that can be opened.
   explicit InputStream(const std::filesystem::path& path);
 
   /// Returns the number of bytes, which is less than buffer.size() only at the end of the file. Throws
-  /// Error(environment) if reading fails, and Error(bad_input) if a regular file became shorter.
+  /// Error(environment) if reading fails, and Error(bad_input) if a file became shorter or a .gz file is bad.
   [[nodiscard]] std::size_t read(std::span<char> buffer);
-  /// The length in bytes; nullopt for standard input.
-  [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
+  /// Reads to the end. Throws the errors of read(), and Error(bad_input) after more than `limit` bytes.
+  [[nodiscard]] std::string read_all(std::size_t limit);
+  /// The length in bytes; nullopt for standard input and .gz files.
+  [[nodiscard]] std::optional<std::uint64_t> length() const { return gzip_ ? std::nullopt : length_; }
+  /// Returns where in the file byte number `at` of the text is; in a .gz file, where the reading is.
+  [[nodiscard]] std::uint64_t position(std::uint64_t at) const { return gzip_ ? read_ : at; }
   [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard input"
 
  private:
+  struct Gzip;
+  [[nodiscard]] std::size_t read_stored(std::span<char> buffer);
+  [[nodiscard]] std::size_t read_piece(std::span<char> buffer);
+
   Descriptor own_;  // empty for standard input, which stays open
   int number_;
   std::string name_ = "standard input";
   std::optional<std::uint64_t> length_;
-  std::uint64_t read_ = 0;
+  std::uint64_t read_ = 0;      // bytes of the file
+  std::shared_ptr<Gzip> gzip_;  // null unless the file is a .gz file
 };
 
 [[nodiscard]] std::string error_text(int error);  // "No such file or directory"

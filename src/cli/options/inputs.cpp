@@ -138,7 +138,8 @@ constexpr std::pair<std::string_view, input::InputFormat> kExtensions[] = {
     {".txt", input::InputFormat::txt},
     {".jsonl", input::InputFormat::jsonl},
     {".json", input::InputFormat::json},
-    {".conllu", input::InputFormat::conllu}};
+    {".conllu", input::InputFormat::conllu},
+    {".conll", input::InputFormat::conllu}};
 
 void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, input::Batch& batch,
                     Warnings& warnings) {
@@ -252,13 +253,15 @@ input::TextInput text_input(const InputItem& item) {
 input::InputFormat input_format(const std::string& path, const InputOptions& options) {
   const std::string& given = options.input_format;
   if (path == "-" && given.empty()) return input::guess_format(first_line_of_standard_input());
-  const std::string extension =
-      given.empty() ? std::filesystem::path(path).extension().string() : "." + given;
+  std::filesystem::path name = path;
+  if (name.extension() == ".gz") name = name.stem();
+  const std::string extension = given.empty() ? name.extension().string() : "." + given;
   for (const auto& [known, format] : kExtensions) {
     if (extension == known) return format;
   }
   fail(Status::bad_input,
-       "{}: unsupported extension \"{}\"; supported: .txt, .jsonl, .json, .conllu; or give --input-format",
+       "{}: unsupported extension \"{}\"; supported: .txt, .jsonl, .json, .conllu, .conll, each also with "
+       ".gz; or give --input-format",
        escaped(path), escaped(extension));
 }
 

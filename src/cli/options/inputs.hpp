@@ -70,8 +70,8 @@ template <typename T>
 /// Error(environment) if a file cannot be read.
 [[nodiscard]] input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
-/// Returns the format of an --input file: from --input-format, if given; otherwise from its extension, or, if
-/// the path is "-", from the first line of standard input. Throws Error(bad_input) for an unknown extension.
+/// Returns the format of an --input file: that of --input-format, if given; otherwise that of its extension,
+/// before .gz, or of the first line of "-", standard input. Throws Error(bad_input) for other extensions.
 [[nodiscard]] input::InputFormat input_format(const std::string& path, const InputOptions& options);
 
 /// Throws Error(usage) without inputs (of these `kinds`), or if standard input is named more than once.

@@ -75,7 +75,8 @@ void add_texts(Command& command, InputOptions& options) {
 void add_files(Command& command, InputOptions& options, const std::string& objects) {
   add_items(command, options, options.items, "--input", InputKind::file, "FILE",
             "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or an "
-            "array of objects), .conllu (one text per sentence), or - for standard input. An object has " +
+            "array of objects), .conllu or .conll (one text per sentence), each also as .gz, or - for "
+            "standard input. An object has " +
                 objects);
   command.add(kInputGroup, {{.names = "--input-format",
                              .target = &options.input_format,
