@@ -350,7 +350,7 @@ Results results_of(const RunResults& run) {
       add(add_heads, add_weights, add_patterns, add_answers, add_analyses, add_inputs);
       break;
     case Form::text:
-      add(add_inputs, add_answers, add_weights, add_patterns, add_heads, add_analyses);
+      add(add_inputs, add_answers, add_captured, add_weights, add_patterns, add_heads, add_analyses);
       break;
     case Form::pictures:
       add(add_patterns, add_analyses, add_answers, add_weights);

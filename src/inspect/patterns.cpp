@@ -359,6 +359,41 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
   append_strongest(blocks, run, question, answers);
 }
 
+/// Appends the most probable tokens after the last position of a causal model, otherwise at each mask token
+/// (if there is none, at the last position).
+void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, const InputArray& logits) {
+  const input::Sequence& input = run.batch.sequences[logits.sequence];
+  const input::Sequence& sequence = input.target ? *input.target : input;
+  const bool next = input.target || run.config().layers.front().attention.causal;
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; !next && i < sequence.tokens.size(); ++i) {
+    if (sequence.tokens[i] == "[MASK]" || sequence.tokens[i] == "<mask>") positions.push_back(i);
+  }
+  if (positions.empty()) positions.push_back(sequence.queries() - 1);
+  const std::size_t top = run.request.top.value_or(kAllHeads) == kAllHeads ? 5 : *run.request.top;
+  for (const std::size_t position : positions) {
+    const Tensor row = item_of(logits.array, position, 1);
+    std::vector<std::pair<double, std::size_t>> order;  // of -logit and id; NaN is last
+    for (std::size_t id = 0; id < row.size(); ++id)
+      order.emplace_back(std::isnan(row.at(id)) ? HUGE_VAL : -row.at(id), id);
+    std::ranges::sort(order);
+    const auto weight = [&](std::size_t id) { return std::exp(row.at(id) - row.at(order.front().second)); };
+    double sum = 0;
+    for (std::size_t id = 0; id < row.size(); ++id) sum += weight(id);
+    order.resize(std::min(top, order.size()));
+    std::vector<std::vector<Cell>> rows;
+    for (const auto& [logit, id] : order) {
+      const auto token = run.vocabulary.token(static_cast<std::int64_t>(id));
+      const std::string name = token ? std::string(*token) : fmt::format("#{}", id);
+      rows.push_back(row_of(rows.size() + 1, name, weight(id) / sum));
+    }
+    const std::string title =
+        fmt::format("{} \"{}\" (input \"{}\", position {})", next ? "Next token after" : "Token at",
+                    token_labels(run.vocabulary, sequence)[position], input.id, position);
+    blocks.emplace_back(TextTable{title, make_table("", {"rank", "token", "probability"}, std::move(rows))});
+  }
+}
+
 }  // namespace
 
 constexpr std::array<Definition, 1> kPatternColumns = {
@@ -392,7 +427,7 @@ void add_answers(Results& results, const RunResults& run) {
 }
 
 /// Adds records of the captured arrays except patterns: for each input, one record per layer of keys, values
-/// and outputs, one record of the logits, and one record per head of the other arrays.
+/// and outputs, one of the logits (in text, their most probable tokens), and one per head of the others.
 void add_captured(Results& results, const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;
@@ -410,6 +445,7 @@ void add_captured(Results& results, const RunResults& run) {
     if (array.what == Captured::pattern) continue;
     if (array.what == Captured::logits) {
       add(array, std::nullopt, Value(), array.array);
+      if (run.request.form == Form::text) append_predictions(results.text, run, array);
     } else if (array.what == Captured::output) {
       const std::vector<std::size_t> layers = run.components[array.component].selection.layers();
       for (std::size_t i = 0; i < layers.size(); ++i)

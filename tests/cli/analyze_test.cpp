@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
+#include <numeric>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -444,6 +447,54 @@ TEST_CASE("the summary has ranks, similarities and the heads, sorted and cut") {
   const RunResult bad = run_attnctl({"analyze", kBert, "--ids", "5", "--format", "text", "--sort", "beauty"});
   CHECK(bad.status == 2);
   CHECK(bad.err.find("beauty") != std::string::npos);
+}
+
+TEST_CASE("text shows the most probable tokens of each [MASK], or after the last token") {
+  std::vector<std::string> arguments = {
+      "analyze", "data/tiny-bert", "--text", "The [MASK] sat on the [MASK].", "--include", "logits"};
+  const json values = run_json(arguments)["arrays"][0]["values"];
+  std::vector<std::string> names;  // by id
+  std::istringstream vocabulary(slurp("data/tiny-bert/vocab.txt"));
+  for (std::string line; std::getline(vocabulary, line);) names.push_back(line);
+  arguments.insert(arguments.end(), {"--format", "text", "--top", "40"});
+  const RunResult result = run_attnctl(arguments);
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  std::istringstream page(result.out);
+  std::vector<std::size_t> positions = {6, 2};
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("Token at")) continue;
+    REQUIRE_FALSE(positions.empty());
+    const std::size_t position = positions.back();
+    positions.pop_back();
+    CHECK(line == "Token at \"[MASK]\" (input \"0\", position " + std::to_string(position) + ")");
+    const std::vector<double> logits = values[position].get<std::vector<double>>();
+    std::vector<std::size_t> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {}, [&](std::size_t id) { return -logits[id]; });
+    double sum = 0;
+    for (const double logit : logits) sum += std::exp(logit);
+    std::getline(page, line);
+    CHECK(line.starts_with("rank  token"));
+    for (std::size_t i = 0; i < 40; ++i) {
+      std::size_t rank = 0;
+      std::string token;
+      double probability = 0;
+      page >> rank >> token >> probability;
+      CHECK(rank == i + 1);
+      CHECK(token == names[order[i]]);
+      CHECK(std::abs(probability - std::exp(logits[order[i]]) / sum) < 6e-5);
+    }
+  }
+  CHECK(positions.empty());
+  const RunResult next = run_attnctl(
+      {"analyze", "data/tiny-llama", "--text", "Once upon a", "--include", "logits", "--format", "text"});
+  CHECK_MESSAGE(next.out.find("Next token after \"a\" (input \"0\", position 5)\nrank") != std::string::npos,
+                next.out);
+  CHECK(next.out.find("\n   5  ") != std::string::npos);
+  CHECK(next.out.find("\n   6  ") == std::string::npos);
+  const RunResult unnamed =
+      run_attnctl({"analyze", kLlama, "--ids", "5,6", "--include", "logits", "--format", "text"});
+  CHECK_MESSAGE(unnamed.out.find("\n   1  #") != std::string::npos, unnamed.out);
 }
 
 TEST_CASE("- reads standard input") {

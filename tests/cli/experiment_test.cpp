@@ -112,7 +112,8 @@ TEST_CASE("experiment: the text ends with a conclusion and the meaning of each c
     return parts;
   };
   std::set<std::string> names;
-  for (const auto& [command, conclusion] : cases) {
+  for (const auto& [words, conclusion] : cases) {
+    const std::string& command = words;
     CAPTURE(command);
     std::vector<std::string> arguments = split("experiment " + command, ' ');
     names.insert(arguments[1]);

@@ -239,8 +239,8 @@ void add_result_options(Command& command, AnalysisRequest& request) {
         "by their weights on this word of --to, largest value first",
         "COLUMN|WORD"},
        {"--top", [&options = request.inspect](const std::string& word) { parse_top(word, options); },
-        "With text: largest number of heads to show (default: 20) and of pairs of heads per kind of "
-        "composition (default: 5), or all; with --from: largest number of keys per head (default: 5)",
+        "With text: largest number of heads (default: 20) and of pairs of heads per kind of composition "
+        "(default: 5), or all; with --from: of keys per head, with logits: of tokens (default: 5)",
         "NUMBER|all"}});
   add_run_options(command, request.run);
 }
