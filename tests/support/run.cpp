@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <poll.h>
+#include <pty.h>
 #include <stdexcept>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -34,11 +35,8 @@ struct Pipe {
   }
 };
 
-[[noreturn]] void become(const std::vector<std::string>& command, const RunOptions& options, Pipe& in,
-                         Pipe& out, Pipe& err) {
-  dup2(in.read_end, 0);
-  dup2(out.write_end, 1);
-  dup2(err.write_end, 2);
+/// Becomes the command, in the folder and with the environment of the options.
+[[noreturn]] void become(const std::vector<std::string>& command, const RunOptions& options) {
   if (chdir(options.directory.c_str()) != 0) _exit(126);
   const std::string folder = std::filesystem::path(ATTNCTL_BINARY).parent_path().string();
   const char* path = std::getenv("PATH");
@@ -50,6 +48,10 @@ struct Pipe {
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
   _exit(127);
+}
+
+int status_of(int state) {
+  return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
 /// Writes the input to a child process and reads its outputs until it has closed both.
@@ -85,7 +87,12 @@ RunResult run_command(const std::vector<std::string>& command, const RunOptions&
   Pipe err;
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("fork failed");
-  if (child == 0) become(command, options, in, out, err);
+  if (child == 0) {
+    dup2(in.read_end, 0);
+    dup2(out.write_end, 1);
+    dup2(err.write_end, 2);
+    become(command, options);
+  }
   Pipe::close_end(in.read_end);
   Pipe::close_end(out.write_end);
   Pipe::close_end(err.write_end);
@@ -99,7 +106,7 @@ RunResult run_command(const std::vector<std::string>& command, const RunOptions&
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   };
   result.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-  result.status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+  result.status = status_of(state);
   return result;
 }
 
@@ -113,6 +120,27 @@ RunResult run_attnctl(const std::vector<std::string>& arguments, const RunOption
 
 RunResult run_shell(const std::string& command, const RunOptions& options) {
   return run_command({"/bin/sh", "-c", command}, options);
+}
+
+std::optional<RunResult> run_in_terminal(const std::string& command, std::size_t columns,
+                                         const RunOptions& options) {
+  winsize size{};
+  size.ws_row = 40;
+  size.ws_col = static_cast<unsigned short>(columns);
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+  if (child < 0) return std::nullopt;
+  if (child == 0) become({"/bin/sh", "-c", command}, options);
+  RunResult result;
+  char buffer[65536];
+  ssize_t count = 0;  // negative (EIO) when the command has ended
+  while ((count = read(terminal, buffer, sizeof buffer)) > 0 || (count < 0 && errno == EINTR))
+    if (count > 0) result.out.append(buffer, static_cast<std::size_t>(count));
+  close(terminal);
+  int state = 0;
+  waitpid(child, &state, 0);
+  result.status = status_of(state);
+  return result;
 }
 
 }  // namespace attnctl::test

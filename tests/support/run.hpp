@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,5 +27,11 @@ RunResult run_attnctl(const std::vector<std::string>& arguments, const RunOption
 
 /// Runs a command line with /bin/sh. The folder of attnctl comes first in PATH.
 RunResult run_shell(const std::string& command, const RunOptions& options = {});
+
+/// Does the same in a pseudo-terminal with this number of columns, which is standard input, output and error:
+/// `out` has everything that the terminal received, and `options.input` is not used. Returns nullopt if no
+/// pseudo-terminal can be opened, as in a bare chroot.
+std::optional<RunResult> run_in_terminal(const std::string& command, std::size_t columns,
+                                         const RunOptions& options = {});
 
 }  // namespace attnctl::test
