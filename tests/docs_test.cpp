@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <cstdlib>
-#include <fcntl.h>
 #include <filesystem>
+#include <optional>
 #include <regex>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -31,30 +29,19 @@ class Root {
     return run_shell(command, {.input = {}, .environment = {}, .directory = folder_.path().string()});
   }
   /// As somebody at a terminal sees it; standard error stays apart. The terminal has 100 columns, or 300 if
-  /// the page shows a wider line.
-  [[nodiscard]] RunResult run_in_terminal(const Example& example) const {
+  /// the page shows a wider line. nullopt: no terminal can be opened.
+  [[nodiscard]] std::optional<RunResult> run_in_terminal(const Example& example) const {
     const bool wide = std::ranges::any_of(example.output, [](const auto& line) { return line.size() > 100; });
-    folder_.write(".command", std::string("stty cols ") + (wide ? "300" : "100") +
-                                  " rows 50\nexec 2>.stderr\n" + example.command + "\n");
-    RunResult result = run("NO_COLOR=1 TERM=xterm script -qec 'sh .command' /dev/null </dev/null");
-    result.err = slurp(folder_.path() / ".stderr");
+    std::optional<RunResult> result = test::run_in_terminal(
+        "exec 2>.stderr\n" + example.command, wide ? 300 : 100,
+        {.environment = {{"NO_COLOR", "1"}, {"TERM", "xterm"}}, .directory = folder_.path().string()});
+    if (result) result->err = slurp(folder_.path() / ".stderr");
     return result;
   }
 
  private:
   TempDir folder_;
 };
-
-/// False where no pseudo-terminal can be opened, as in a bare chroot.
-bool has_terminal() {
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  if (terminal < 0) return false;
-  const char* other_end = ptsname(terminal);
-  const bool works = grantpt(terminal) == 0 && unlockpt(terminal) == 0 && other_end != nullptr &&
-                     access(other_end, R_OK) == 0;
-  close(terminal);
-  return works;
-}
 
 /// What an example needs beside attnctl and is not there; empty: it can run.
 std::string missing_tool(const Root& root, const std::string& command) {
@@ -76,18 +63,13 @@ void check_example(const Root& root, const std::string& document, const Example&
     MESSAGE("skipped: " << tool << " is not installed: " << example.command);
     return;
   }
-  if (!has_terminal()) {
-    MESSAGE("not compared with what is shown, no pseudo-terminal here: " << example.command);
-    const RunResult piped = root.run(example.command);
-    CAPTURE(piped.err);
-    CHECK(piped.status == 0);
-    return;
-  }
-  const RunResult result = root.run_in_terminal(example);
-  CAPTURE(result.err);
-  CHECK(result.status == 0);
-  if (example.output.empty()) return;
-  CHECK(shown_against_printed(example.output, lines_of(result.out)) == "");
+  const std::optional<RunResult> result = root.run_in_terminal(example);
+  if (!result) MESSAGE("not compared with what is shown, no pseudo-terminal here: " << example.command);
+  const RunResult shown = result ? *result : root.run(example.command);
+  CAPTURE(shown.err);
+  CHECK(shown.status == 0);
+  if (result && !example.output.empty())
+    CHECK(shown_against_printed(example.output, lines_of(shown.out)) == "");
 }
 
 /// Runs every example of a document; returns how many there were.
