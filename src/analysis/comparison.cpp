@@ -8,9 +8,9 @@
 
 namespace attnctl::analysis {
 
-/// Returns |a - b|, or 0 if a and b are the same infinity (masked scores) or both NaN.
+/// Returns |a - b|, or 0 if a and b are the same infinity (masked scores).
 static double difference(double a, double b) {
-  return a == b || (std::isnan(a) && std::isnan(b)) ? 0 : std::abs(a - b);
+  return a == b ? 0 : std::abs(a - b);
 }
 
 /// Returns the larger of a and b, or NaN if one of them is NaN.

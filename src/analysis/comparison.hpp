@@ -20,8 +20,8 @@ struct Comparison {
   std::string reference;             // "float64", or the path of a file
   std::string array;                 // "pattern", "scores", "z", "output", "logits"
   std::optional<std::size_t> layer;  // nullopt for logits
-  /// Largest |computed - reference|, where equal infinities and pairs of NaN count as 0. NaN or infinite if
-  /// any other compared value is not finite.
+  /// Largest |computed - reference|, where equal infinities count as 0. NaN or infinite if any other compared
+  /// value is not finite.
   double max_difference = 0;
   double largest = 0;  // largest finite |value| of the reference, at least 1
 };

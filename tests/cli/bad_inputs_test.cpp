@@ -334,6 +334,24 @@ TEST_CASE("kind 116: the tensor and the first index are named") {
   CHECK_MESSAGE(result.err.find("W_q") != std::string::npos, result.err);
 }
 
+TEST_CASE("kind 116: a model whose results are all NaN does not pass verify") {
+  const BareRun run({1, 0, 0, 1, 1, 1}, {kNaN, kNaN, kNaN, kNaN});
+  for (const std::string causal : {"true", "false"}) {
+    const std::string config =
+        run.file(causal + ".json", R"({"model_type": "attention", "heads": 1, "causal": )" + causal + "}");
+    const RunResult result = run_attnctl({"verify", run.arguments[1], "--config", config, "--embeddings",
+                                          run.arguments[5], "--format", "json"});
+    CHECK_MESSAGE(result.status == 7, result.err);
+    const json document = json::parse(result.out);
+    CHECK(document["ok"] == false);
+    CHECK(document["comparisons"].size() == 4);
+    for (const json& each : document["comparisons"]) {
+      CHECK(each["max_difference"].is_null());
+      CHECK(each["ok"] == false);
+    }
+  }
+}
+
 TEST_CASE("kinds 117, 118: a row without a visible key is zeros and flagged, a hidden NaN does not leak") {
   BareRun run({1, 0, kNaN, 1, 1, 1});
   const std::string keys = run.file("keys.npy", array("|b1", "(1, 3)", std::string("\1\0\1", 3)));
