@@ -33,11 +33,14 @@ constexpr std::array<Definition, 7> kTensorColumns = {
      {"dtype", "", "", "", "type of the values in the file"},
      {"shape", "", "", "", "extents of the axes"},
      {"file", "", "", "", "file of the checkpoint that contains the tensor"}}};
-constexpr Definition kLayerParameters = {
-    "parameters", "", "from 0", "",
-    "parameters of a projection with its bias, of the attention or of the layer"};
-constexpr Definition kSharedWith = {"shared_with", "", "from 0", "",
-                                    "first layer with the same weights, if it is an earlier one"};
+constexpr std::array<Definition, 7> kLayerColumns = {
+    {{"query", "", "from 0", "", "parameters of W_Q and its bias"},
+     {"key", "", "from 0", "", "parameters of W_K and its bias"},
+     {"value", "", "from 0", "", "parameters of W_V and its bias"},
+     {"output", "", "from 0", "", "parameters of W_O and its bias"},
+     {"attention", "", "from 0", "", "parameters of the attention"},
+     {"all", "", "from 0", "", "parameters of the layer"},
+     {"shared_with", "", "from 0", "", "first layer with the same weights, if it is an earlier one"}}};
 constexpr std::array<Definition, 8> kFamilyColumns = {
     {{"name", "", "", "", "name of the family"},
      {"kind", "", "", "", "kind of the models; mechanism: only attention"},
@@ -263,11 +266,9 @@ Table layers_table(const model::ModelConfig& config, const model::ParameterCount
                {number_cell(config, i), cell_of(layer.query), cell_of(layer.key), cell_of(layer.value),
                 cell_of(layer.output), cell_of(layer.attention), cell_of(layer.all), shared_with(config, i)});
   }
-  std::vector<Column> columns = columns_of({}, {"component", "layer"});
+  std::vector<Column> columns = columns_of(kLayerColumns, {"component", "layer", "query", "key", "value",
+                                                           "output", "attention", "all", "shared_with"});
   if (!config.decoder) columns.erase(columns.begin());
-  for (const char* const part : {"query", "key", "value", "output", "attention", "all"})
-    columns.emplace_back(part, kLayerParameters);
-  columns.emplace_back(kSharedWith);
   return make_table("layers", std::move(columns), std::move(rows));
 }
 
@@ -495,6 +496,13 @@ Table families_table() {
 
 Record model_record(const model::Model& model) {
   return config_record(model.config(), model.name(), model.parameters());
+}
+
+std::vector<NamedDefinitions> summary_definitions() {
+  std::vector<NamedDefinitions> groups = model::definitions();
+  groups.insert(groups.end(),
+                {{"layers", kLayerColumns}, {"tensors", kTensorColumns}, {"families", kFamilyColumns}});
+  return groups;
 }
 
 Results model_summary(const std::optional<SummarySubject>& subject, const SummaryRequest& asked) {

@@ -29,6 +29,9 @@ struct SummaryRequest {
   bool families = false;
 };
 
+/// Returns the definitions of the columns of the tables of a summary.
+[[nodiscard]] std::vector<NamedDefinitions> summary_definitions();
+
 /// Returns the summary of the subject, if there is one, and the families, if asked.families is set.
 [[nodiscard]] Results model_summary(const std::optional<SummarySubject>& subject,
                                     const SummaryRequest& asked);

@@ -69,6 +69,13 @@ TEST_CASE("explain lists the columns of a measure before the columns with its na
   CHECK(contains(explain({"metrics"}), "\n\nstudy --measures metrics\n  entropy "));
 }
 
+TEST_CASE("explain knows the columns of info") {
+  CHECK(explain({"cache_bytes_per_token"})
+            .starts_with("cache_bytes_per_token\n  where    info, table comparison\n  unit     bytes\n"));
+  CHECK(explain({"sharing"}).starts_with("info, table sharing\n  kind "));
+  CHECK(explain({"layers"}).starts_with("info, table layers\n  query "));
+}
+
 TEST_CASE("explain lists all names in lines of 80 columns") {
   const std::string text = explain({});
   for (const std::string& line : lines_of(text)) CHECK_MESSAGE(line.size() <= 80, line);
@@ -156,6 +163,7 @@ TEST_CASE("explain knows every column of every table") {
   write("across", "weights data/tiny-llama --across-layers --include weights,subspaces,composition,map");
   write("bert", "study data/tiny-bert --input data/treebank.conllu --null-model 1 --null-shuffle 1");
   write("llama", "study data/tiny-llama --input data/tiny-llama/sentences.jsonl");
+  write("info", "info data/tiny-llama --shapes --tensors --families");
   for (const std::string name :
        {"averaging", "diversity", "hull", "heads", "positions", "scaling", "kinds", "gradients", "distance"})
     write(name + ".csv", "experiment " + name);

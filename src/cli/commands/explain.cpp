@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "analysis/model_summary.hpp"
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/session.hpp"
@@ -31,6 +32,7 @@ std::vector<std::pair<std::string, NamedDefinitions>> all_definitions() {
   add("study --measures ", texts_of(study::measure_catalogue(), &study::MeasureRow::name), "",
       study::definitions());
   add("", {}, "experiment ", textbook::definitions());
+  add("", {}, "info, table ", analysis::summary_definitions());
   return all;
 }
 

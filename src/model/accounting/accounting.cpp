@@ -478,6 +478,10 @@ Table compare_attention(const ModelConfig& config, std::size_t length) {
   return make_table("comparison", {kComparisonColumns.begin(), kComparisonColumns.end()}, std::move(rows));
 }
 
+std::vector<NamedDefinitions> definitions() {
+  return {{"comparison", kComparisonColumns}, {"shapes", kStepColumns}, {"sharing", kSharingColumns}};
+}
+
 Table sharing_table(const ModelConfig& config, const Model* model) {
   std::vector<SharingRow> rows;
   std::map<LayerConfig::Key, std::vector<std::size_t>> sharing;

@@ -75,6 +75,9 @@ struct PatternMemory {
 /// `length` tokens.
 [[nodiscard]] Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length);
 
+/// Returns the definitions of the columns of these three tables.
+[[nodiscard]] std::vector<NamedDefinitions> definitions();
+
 /// Returns which heads, projections and layers of a model share weights, and which projections are
 /// factorized. Columns: kind, layers and heads (both in the syntax of --layers, "0,2-5"; heads is null for
 /// the kinds layers, query_key and factorised), and text. Layers with equal kind, heads and text form one
