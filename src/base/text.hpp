@@ -35,6 +35,11 @@ namespace attnctl {
   return number;
 }
 
+/// Returns a number with a noun: "1 layer" or "3 layers".
+[[nodiscard]] inline std::string counted(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 [[nodiscard]] std::string lower_case(std::string_view text);  // changes only ASCII letters
 
 /// Splits a text at each separator. Keeps empty fields; an empty text has one empty field.

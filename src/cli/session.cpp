@@ -155,6 +155,9 @@ void ResultWriter::write(const Results& results) {
   }
   check_before_commit(session_);
   out_ ? out_->commit() : folder_->commit();
+  if (!options_.columns.empty() && target_.format.form != inspect::Form::text)
+    session_.warnings.add("unused_columns", fmt::format("--columns chooses columns only in text; {} has all",
+                                                        target_.format.name));
 }
 
 }  // namespace attnctl::cli

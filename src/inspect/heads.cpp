@@ -83,7 +83,7 @@ TextLine title(const model::Model& model) {
   const std::size_t stacked = config.layers_of(config.layers.front().component);
   const std::string layers =
       config.decoder ? fmt::format("{} + {} layers", stacked, config.layers_of(model::Component::decoder))
-                     : fmt::format("{} layer{}", stacked, stacked == 1 ? "" : "s");
+                     : counted(stacked, "layer");
   return {model.name(),
           fmt::format(": {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters", config.family, layers,
                       attention.heads, shared, config.d_model, attention.d_head, model.parameters())};
@@ -104,8 +104,8 @@ void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
     blocks.emplace_back(std::move(line));
   };
   blocks.emplace_back(
-      TextLine{"", fmt::format("{} input{}, {} {}", sequences.size(), sequences.size() == 1 ? "" : "s",
-                               tokens, sequences.front().units > 0 ? "words" : "tokens")});
+      TextLine{"", fmt::format("{}, {}", counted(sequences.size(), "input"),
+                               counted(tokens, sequences.front().units > 0 ? "word" : "token"))});
   for (std::size_t s = 0; s < std::min(sequences.size(), kMostInputs); ++s) {
     add(sequences[s], sequences[s].id);
     if (sequences[s].target) add(*sequences[s].target, sequences[s].id + " target");
@@ -160,6 +160,10 @@ TextTable heads_text(const Table& all, const RunResults& run) {
                                    "ov_effective_rank", "ov_stable_rank", "ov_numerical_rank"})
       add(name);
   }
+  if (!sort.empty() && !request.from.empty() && !all.find(sort))
+    fail(Status::usage,
+         "--sort {0}: the table of heads has no such column{1}; to sort by a word, give it to --to also",
+         escaped(sort), did_you_mean(sort, all.columns, &Column::name));
   return {"Heads", select_columns(select_rows(all, sort, request.top.value_or(kTextRows)), columns)};
 }
 
@@ -208,9 +212,9 @@ void add_heads(Results& results, const RunResults& run) {
 }
 
 void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left) {
-  const char* const what = table.table.columns.front() == "input" ? "rows" : "heads";
+  const char* const what = table.table.columns.front() == "input" ? "more row" : "more head";
   blocks.emplace_back(std::move(table));
-  if (left > 0) blocks.emplace_back(TextLine{"", fmt::format("{} more {}: --top all", left, what)});
+  if (left > 0) blocks.emplace_back(TextLine{"", counted(left, what) + ": --top all"});
 }
 
 }  // namespace attnctl::inspect

@@ -98,14 +98,15 @@ model::HeadId parse_head(std::string_view word, const model::ModelConfig& config
   });
   if (layer == config.layers.end()) {
     const std::size_t layers = config.layers_of(component);
-    fail(Status::usage, "{}: got {}: the model has {} {}layers (0 to {})", option, escaped(word), layers,
-         component == model::Component::none ? "" : std::string(name_of(component)) + " ", layers - 1);
+    fail(Status::usage, "{}: got {}: the model has {} (0 to {})", option, escaped(word),
+         counted(layers, fmt::format("{}{}layer", name_of(component), config.decoder ? " " : "")),
+         layers - 1);
   }
   const auto index = static_cast<std::size_t>(layer - config.layers.begin());
   const std::size_t count = layer->attention.heads;
   if (parsed->head >= count) {
-    fail(Status::usage, "{}: got {}: layer {} has {} heads (0 to {})", option, escaped(word),
-         model::layer_name(config, index), count, count - 1);
+    fail(Status::usage, "{}: got {}: layer {} has {} (0 to {})", option, escaped(word),
+         model::layer_name(config, index), counted(count, "head"), count - 1);
   }
   return {index, parsed->head};
 }

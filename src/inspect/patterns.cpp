@@ -337,7 +337,8 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
   const auto answers = std::span(run.answers).subspan(number * left, left);
   const auto sort = std::ranges::find(question.to_texts, run.request.sort) - question.to_texts.begin();
   const bool sorted = static_cast<std::size_t>(sort) < question.to.size();
-  const std::size_t most = run.request.top == kAllHeads ? kAllHeads : kTextRows;
+  const std::optional<std::size_t>& top = run.request.top;
+  const std::size_t most = top && (sorted || *top == kAllHeads) ? *top : kTextRows;
   for (const std::size_t i : order_by_weight(answers, static_cast<std::size_t>(sort))) {
     const std::size_t layer = answers[i].head.layer;
     const bool first = !sorted && (i == 0 || answers[i - 1].head.layer != layer);

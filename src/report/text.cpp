@@ -290,7 +290,7 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
   }
   if (const std::size_t more = columns - count; more > 0) {
     const std::string names = fmt::format("{}", fmt::join(std::span(texts).subspan(count, more), ", "));
-    note = fmt::format("{} more column{} ({})", more, more == 1 ? "" : "s", shortened(names, 200));
+    note = fmt::format("{} ({})", counted(more, "more column"), shortened(names, 200));
   }
   if (!note.empty()) text += text_line({"", note + ": --columns all"}, options);
 }

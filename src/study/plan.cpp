@@ -282,8 +282,8 @@ void add_head_lines(const StudyPlan& plan, Results& results) {
   const NodeMemory& memory = plan.memory;
   const auto add = [&](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
   const auto mebibytes = [](std::uint64_t bytes) { return (bytes + (1U << 20U) - 1) >> 20U; };
-  add(fmt::format("{} sentences, {} tokens, {} blocks", counts.sentences, counts.tokens,
-                  plan.survey.blocks.size()));
+  add(fmt::format("{}, {}, {}", counted(counts.sentences, "sentence"), counted(counts.tokens, "token"),
+                  counted(plan.survey.blocks.size(), "block")));
   add(fmt::format(
       "Time      {} on the slowest node (nodes: {}, threads per node: {}); "
       "{} of processor time in total",

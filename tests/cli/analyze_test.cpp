@@ -246,6 +246,10 @@ TEST_CASE("without --format, every command needs an extension of its own formats
       CHECK_MESSAGE(result.err.starts_with("attnctl: -o " + file + ": got the extension " + extension +
                                            ", need one of .json, .jsonl, "),
                     result.err);
+      const bool svg =
+          words[0] == "analyze" || words[0] == "weights" || words[0] == "study" || words[0] == "experiment";
+      CHECK((result.err.find("rsvg-convert x.svg -o x.png") != std::string::npos) ==
+            (svg && extension == ".png"));
       CHECK(std::filesystem::is_empty(dir.path()));
     }
   }
@@ -357,6 +361,9 @@ TEST_CASE("the error for an unknown name has the closest known one") {
                "unknown command \"analyse\" (did you mean \"analyze\"?); attnctl --help shows the commands"},
            Row{{"experiment", "diversit"},
                "unknown command \"diversit\" (did you mean \"diversity\"?); attnctl experiment --help shows"},
+           Row{{"experiment", "xyz"},
+               "unknown command \"xyz\", need one of averaging, diversity, hull, heads, positions, "
+               "scaling, "},
            Row{{"analyze", kLlama, "--txt", "a"},
                "unknown option --txt (did you mean \"--text\"?); attnctl analyze --help shows the options"},
            Row{{"weights", kLlama, "--progress", "alway"},

@@ -129,7 +129,7 @@ TEST_CASE("invalid requests to an encoder and a decoder are rejected") {
       {{"--heads", "enc"}, 2, "COMPONENT.LAYER.HEAD"},
       {{"--component", "both"}, 2, "encoder, decoder or cross"},
       {{"--component", "decode"}, 2, "(did you mean \"decoder\"?)"},
-      {{"--target-ids", "2", "--target-ids", "3"}, 2, "2 targets for 1 inputs"},
+      {{"--target-ids", "2", "--target-ids", "3"}, 2, "2 targets for 1 input;"},
       {{"--target-ids", "999"}, 3, "the target of input 0"},
       {{"--include", "logits"}, 3, "give a target"},
       {{"--include", "rollout"}, 2, "unsupported"},

@@ -120,7 +120,7 @@ TEST_CASE("bad options are errors of one line") {
   const std::vector<Row> rows = {
       {{"look"}, "MODEL is required"},
       {{"look", "m", "extra", "more"}, "unexpected argument \"extra\""},
-      {{"fly"}, "unknown command \"fly\""},
+      {{"fly"}, "unknown command \"fly\", need one of look"},
       {{"lok", "m", "--digits", "3"}, "unknown command \"lok\" (did you mean \"look\"?)"},
       {{"--quiet", "look", "m"}, "unknown option --quiet"},
       {{"look", "m", "--fromat", "csv"}, "unknown option --fromat (did you mean \"--format\"?)"},

@@ -124,6 +124,15 @@ TEST_CASE("plan: invalid options are rejected") {
   }
 }
 
+TEST_CASE("a plan says that CoNLL-U is read as text") {
+  const TempDir folder;
+  const std::string file = folder.write("a.txt", "1\tthe\t_\tDET\t_\t_\t0\troot\t_\t_\n").string();
+  const RunResult result = run_attnctl(
+      {"plan", kBert, "--input", file, "--measures", "metrics", "--seconds", "0.1", "--format", "json"});
+  CHECK(result.status == 0);
+  CHECK_MESSAGE(result.err.find("CoNLL-U is read as text") != std::string::npos, result.err);
+}
+
 TEST_CASE("tables of a plan") {
   const RunResult shards = run("plan", {"--nodes", "2", "--seconds", "0.5", "--format", "csv"});
   REQUIRE(shards.status == 0);

@@ -200,6 +200,21 @@ TEST_CASE("--from: --sort WORD sorts the heads by their weights on a word of --t
   for (std::size_t i = 0; i < answers.size(); ++i)
     CHECK_MESSAGE(lines[6 + i].starts_with(answers[i].at("head").get<std::string>() + " "), lines[6 + i]);
   CHECK(model.page({"--sort", "was"})[26] == "52 more heads: --top all");
+  const std::vector<std::string> three = model.page({"--sort", "was", "--top", "3"});
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK_MESSAGE(three[6 + i].starts_with(answers[i].at("head").get<std::string>() + " "), three[6 + i]);
+  CHECK(three[9] == "69 more heads: --top all");
+  CHECK(model.page({"--sort", "was", "--top", "71"})[77] == "1 more head: --top all");
+  const RunResult unknown = model.run({"--sort", "sat", "--format", "text"});
+  CHECK(unknown.status == 2);
+  CHECK(unknown.err ==
+        "attnctl: --sort sat: the table of heads has no such column; to sort by a word, give it to --to "
+        "also\n");
+}
+
+TEST_CASE("the help of weights does not mention --from") {
+  CHECK(run_attnctl({"weights", "--help"}).out.find("--from") == std::string::npos);
+  CHECK(run_attnctl({"analyze", "--help"}).out.find("--from TOKEN") != std::string::npos);
 }
 
 TEST_CASE("--from: --include and --sort COLUMN add tables after the answer") {

@@ -571,6 +571,20 @@ TEST_CASE("a study says if no measure uses --null-model or --null-shuffle, and w
   CHECK(used.out.find(line) != std::string::npos);
 }
 
+TEST_CASE("a study says why rollout is empty, and that the model limits --max-length") {
+  const Study study;
+  const RunResult later = study.run({"--measures", "rollout", "--layers", "1", "--format", "text"});
+  CHECK(later.status == 0);
+  CHECK(later.err ==
+        "attnctl: warning: rollout is empty: it starts at layer 0, so select all heads of layer 0\n");
+  CHECK(study.run({"--measures", "rollout", "--layers", "0", "--format", "text"}).err.empty());
+  const RunResult longer = study.run({"--measures", "metrics", "--max-length", "129", "--format", "text"});
+  CHECK(longer.status == 0);
+  CHECK(longer.err ==
+        "attnctl: warning: --max-length: the model has only 128 positions, which remain the limit\n");
+  CHECK(study.run({"--measures", "metrics", "--max-length", "128", "--format", "text"}).err.empty());
+}
+
 /// Checks that each column of a table has a definition with a meaning.
 void check_definitions(const Table& table) {
   CAPTURE(table.name);

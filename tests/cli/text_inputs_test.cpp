@@ -304,5 +304,44 @@ TEST_CASE("--from on trained models, if they are available") {
   }
 }
 
+TEST_CASE("a forgotten MODEL, forgotten quotes and an empty text are named") {
+  const RunResult forgotten = run_attnctl({"analyze", kSentence});
+  CHECK(forgotten.status == 4);
+  CHECK(forgotten.err == "attnctl: \"" + kSentence +
+                             "\": no such file or model; the first argument is MODEL, and texts follow it\n");
+  const auto warnings = [](std::vector<std::string> texts) {
+    texts.insert(texts.begin(), {"analyze", kBert});
+    texts.insert(texts.end(), {"--include", "metrics", "--format", "json"});
+    const RunResult result = run_attnctl(texts);
+    CHECK_MESSAGE(result.status == 0, result.err);
+    return result.err;
+  };
+  CHECK(warnings({"The", "cat", "sat."}).find("got 3 texts of one word each; put a longer text in quotes") !=
+        std::string::npos);
+  for (const std::vector<std::string>& texts :
+       {std::vector<std::string>{"Once"}, {"The cat", "sat."}, {"\u7684", "\u732B"}})
+    CHECK(warnings(texts).find("of one word") == std::string::npos);
+  for (const char* empty : {"", " \n"})
+    CHECK(warnings({"The cat", empty}) == "attnctl: warning: the text of input \"1\" is empty\n");
+}
+
+TEST_CASE("options that the format does not use give a warning on standard error") {
+  const TempDir folder;
+  const auto warning = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"analyze", kBert, kSentence, "--include", "metrics"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const RunResult result = run_attnctl(arguments);
+    CHECK_MESSAGE(result.status == 0, result.err);
+    return result.err;
+  };
+  const std::string npz = (folder.path() / "x.npz").string();
+  CHECK(warning({"--from", "it", "-o", npz}) ==
+        "attnctl: warning: --from: npz does not have the answer; use csv, json or text\n");
+  for (const std::string format : {"json", "csv"})
+    CHECK(warning({"--columns", "entropy", "--format", format, "-o", (folder.path() / format).string()}) ==
+          "attnctl: warning: --columns chooses columns only in text; " + format + " has all\n");
+  CHECK(warning({"--columns", "entropy", "--format", "text"}).empty());
+}
+
 }  // namespace
 }  // namespace attnctl::test

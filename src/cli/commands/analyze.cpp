@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/heads_table.hpp"
 #include "analysis/model_summary.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
@@ -108,6 +109,8 @@ void run_analysis(AnalysisRequest options) {
   }
   inspect::Inspection inspection(request, std::move(subject), session.context());
   if (request.form == inspect::Form::arrays) {
+    if (!request.from.empty())
+      session.warnings.add("unused_from", "--from: npz does not have the answer; use csv, json or text");
     write_npz(inspection, target, options.output.compress, session);
   } else {
     ResultWriter writer(target, options.output, session);
@@ -225,23 +228,30 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
 void add_result_options(Command& command, AnalysisRequest& request) {
   request.output.names_columns = true;
   add_document_options(command, request.output, all_formats());
-  const char* const of_inputs =
-      ", patterns, attention_from, contributions, output_rank, mixing, routing, largest_value, inputs";
-  add_table_option(command, request.output,
-                   "write only this table, as one file instead of a folder of all tables, of: heads, "
-                   "subspace_similarity, singular_values, subspaces, projection_kernel, composition, map" +
-                       std::string(request.with_inputs ? of_inputs : ""));
-  command.add(
-      "Output",
-      {{"--compress", &request.output.compress, "With npz: compress the arrays"},
-       {"--sort", &request.inspect.sort,
-        "With text: sort the table of heads by this column, which is then its first, or the heads of --from "
-        "by their weights on this word of --to, largest value first",
-        "COLUMN|WORD"},
-       {"--top", [&options = request.inspect](const std::string& word) { parse_top(word, options); },
-        "With text: largest number of heads (default: 20) and of pairs of heads per kind of composition "
-        "(default: 5), or all; with --from: of keys per head, with logits: of tokens (default: 5)",
-        "NUMBER|all"}});
+  std::string tables =
+      "heads,subspace_similarity,singular_values,subspaces,projection_kernel,composition,map";
+  std::string by_word, of_answers;
+  if (request.with_inputs) {
+    tables += ",patterns,attention_from,contributions,output_rank,mixing,routing,largest_value,inputs";
+    by_word = ", or the heads of --from by their weights on this word of --to";
+    of_answers =
+        "; with --from: of keys per head (default: 5) and, with --sort WORD, of heads; with logits: of "
+        "tokens (default: 5)";
+  }
+  add_table_option(command, request.output, tables);
+  command.add("Output",
+              {{"--compress", &request.output.compress, "With npz: compress the arrays"},
+               {.names = "--sort",
+                .target = &request.inspect.sort,
+                .help = "With text: sort the table of heads by this column, which is then its first" +
+                        by_word + ", largest value first",
+                .type = request.with_inputs ? "COLUMN|WORD" : "COLUMN",
+                .offered = texts_of(analysis::metric_definitions(), &Definition::name)},
+               {"--top", [&options = request.inspect](const std::string& word) { parse_top(word, options); },
+                "With text: largest number of heads (default: 20) and of pairs of heads per kind of "
+                "composition (default: 5), or all" +
+                    of_answers,
+                "NUMBER|all"}});
   add_run_options(command, request.run);
 }
 

@@ -519,9 +519,10 @@ class BenchRun {
     const Table rows = table();
     results.document.sections.push_back({"rows", "row", rows});
     results.tables.push_back(rows);
-    results.text.emplace_back(TextLine{fmt::format(
-        "{} {}, kernels {}, {} threads: sgemm {:.1f} GFLOP/s, memory read {:.1f} GB/s", linalg::blas_name(),
-        linalg::blas_kernel(), linalg::kernels().name, session_.pool.size(), peak_gflops_, read_gbs_)});
+    results.text.emplace_back(
+        TextLine{fmt::format("{} {}, kernels {}, {}: sgemm {:.1f} GFLOP/s, memory read {:.1f} GB/s",
+                             linalg::blas_name(), linalg::blas_kernel(), linalg::kernels().name,
+                             counted(session_.pool.size(), "thread"), peak_gflops_, read_gbs_)});
     results.text.emplace_back(TextTable{"", rows, 3});
     return results;
   }

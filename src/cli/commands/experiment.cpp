@@ -511,8 +511,8 @@ void check_layer_and_grid(const textbook::KindsOptions& options, const model::Mo
                           const input::Batch& batch) {
   const std::size_t layers = model.config().layers.size();
   if (options.layer >= layers)
-    fail(Status::usage, "--layer: got {}, the model has {} layers (0 to {})", options.layer, layers,
-         layers - 1);
+    fail(Status::usage, "--layer: got {}, the model has {} (0 to {})", options.layer,
+         counted(layers, "layer"), layers - 1);
   if (!options.grid) return;
   const std::size_t tokens = options.grid->rows * options.grid->columns;
   if (batch.sequences.size() != 1 || batch.sequences.front().queries() != tokens) {

@@ -132,7 +132,16 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   std::vector<const study::MeasureRow*> measures = study_measures(scope, warnings);
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
   study::StudySettings& settings = study.settings;
-  settings.selection = inspect::select_heads(scope.selection, study.open.model.config(), false);
+  const model::ModelConfig& config = study.open.model.config();
+  settings.selection = inspect::select_heads(scope.selection, config, false);
+  if (config.max_positions && settings.corpus.max_length.value_or(0) > *config.max_positions)
+    warnings.add("long_max_length", fmt::format("--max-length: the model has only {} positions, which remain "
+                                                "the limit",
+                                                *config.max_positions));
+  const auto of_first = std::ranges::count(settings.selection.heads, 0U, &model::HeadId::layer);
+  if (std::ranges::find(measures, "rollout", &study::MeasureRow::name) != measures.end() &&
+      std::cmp_less(of_first, config.layers.front().attention.heads))
+    warnings.add("no_rollout", "rollout is empty: it starts at layer 0, so select all heads of layer 0");
   if (std::ranges::any_of(measures, &study::MeasureRow::probe_only))
     settings.corpus.probe = {.sequences = 32, .seed = settings.seed};
   for (const InputItem& item : scope.inputs.items)
@@ -181,9 +190,8 @@ Results finished_study(const study::StudyState& state, bool named, Session& sess
 void add_result_options(Command& command, CommandOptions& options) {
   add_document_options(command, options.output, {"json", "jsonl", "csv", "svg", "text"});
   add_table_option(command, options.output,
-                   "write only this table, as one file instead of a folder of all tables, of: heads, "
-                   "distributions, positional, special, repeats, rare, distance, pairs, rollout, relations, "
-                   "trees, coreference, probe, roles");
+                   "heads,distributions,positional,special,repeats,rare,distance,pairs,rollout,relations,"
+                   "trees,coreference,probe,roles");
   add_worker_options(command, options.run);
 }
 
@@ -391,6 +399,7 @@ void plan(const PlanOptions& options) {
   OpenStudy study = open_study(options, session.warnings);
   ResultWriter writer(target, options.output, session);
   writer.write("attnctl.plan/1", study::plan_study(study.input(), request, session.pool, session.progress));
+  study.open.encoder.checks.warn(session.warnings);
   print_warnings(session);
 }
 
@@ -457,7 +466,7 @@ Command plan_command() {
                number("--seconds", &options->request.seconds,
                       "Approximate time for trial runs after the corpus is read, in seconds", positive())});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
-  add_table_option(command, options->output, "table to write, of: shards (default), choices, trials");
+  add_table_option(command, options->output, "shards,choices,trials", "table to write (default: shards)");
   options->output.default_table = "shards";
   add_worker_options(command, options->run);
   command.footer =

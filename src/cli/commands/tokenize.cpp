@@ -390,8 +390,7 @@ Command tokenize_command() {
                 .required = true}});
   add_text_options(command, options->inputs);
   add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
-  add_table_option(command, options->output,
-                   "write only this table, tokens, as one file instead of a folder");
+  add_table_option(command, options->output, "tokens");
   add_worker_options(command, options->run);
   command.footer =
       "Offsets count characters (Unicode code points) of the text. Words are the pieces into which the "

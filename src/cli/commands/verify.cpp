@@ -275,8 +275,8 @@ struct VerifyRun {
   }
   [[nodiscard]] std::vector<analysis::Comparison> compare_file(std::vector<ReferenceInput> reference) const {
     if (reference.size() != batch.sequences.size()) {
-      fail(Status::bad_input, "{}: has arrays of {} inputs, the command line gives {} inputs",
-           escaped(*options.against), reference.size(), batch.sequences.size());
+      fail(Status::bad_input, "{}: has arrays of {}, the command line gives {}", escaped(*options.against),
+           counted(reference.size(), "input"), counted(batch.sequences.size(), "input"));
     }
     std::vector<reference::ReferencePass> passes;
     for (ReferenceInput& input : reference) {

@@ -199,8 +199,8 @@ void add_targets(const InputOptions& options, OpenModel& open, input::Batch& bat
   if (!decoder)
     fail(Status::usage, "--target-ids and --target-text: the model is not an encoder-decoder model");
   if (options.targets.size() != batch.sequences.size()) {
-    fail(Status::usage, "got {} targets for {} inputs; give one --target-ids or --target-text for each input",
-         options.targets.size(), batch.sequences.size());
+    fail(Status::usage, "got {} for {}; give one --target-ids or --target-text for each input",
+         counted(options.targets.size(), "target"), counted(batch.sequences.size(), "input"));
   }
   for (std::size_t i = 0; i < options.targets.size(); ++i) {
     const InputItem& item = options.targets[i];
@@ -277,6 +277,10 @@ std::vector<std::filesystem::path> files_read(const CommandOptions& options) {
   std::vector<std::filesystem::path> files;
   const auto add = [&](const auto& paths) { files.insert(files.end(), paths.begin(), paths.end()); };
   if (!model.model.empty()) {
+    std::error_code ignored;
+    if (model.model.find(' ') != std::string::npos && !std::filesystem::exists(model.model, ignored))
+      fail(Status::environment, "{}: no such file or model; the first argument is MODEL, and texts follow it",
+           in_quotes(model.model));
     add(checkpoint::checkpoint_files(model.model));
     add(tokenizer::tokenizer_files(checkpoint::model_directory(model.model)));
   }
@@ -327,6 +331,12 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
   input::finish_batch(batch, open.vocabulary);
   drop_token_types(open.model.config(), batch);
   apply_masks(options, batch);
+  for (const input::Sequence& sequence : batch.sequences)
+    if (sequence.text && sequence.text->find_first_not_of(" \t\r\n") == std::string::npos)
+      warnings.add("empty_text", fmt::format("the text of input \"{}\" is empty", sequence.id));
+  if (options.words > 1 && options.words == options.items.size())
+    warnings.add("one_word_texts",
+                 fmt::format("got {} texts of one word each; put a longer text in quotes", options.words));
   return batch;
 }
 
@@ -375,11 +385,13 @@ std::vector<input::Sequence> seeded_inputs(const model::ModelConfig& config, std
 
 void add_attention_option(Command& command, SelectionOptions& options) {
   command.add("Selection",
-              {{"--attention", &options.attention,
-                "Replace the attention of the layers of --layers (default: all) by another kind: " +
-                    std::string(model::kAttentionKinds) +
-                    ", or axial (over the rows and columns of one array --embeddings [N, L, d])",
-                "KIND"}});
+              {{.names = "--attention",
+                .target = &options.attention,
+                .help = "Replace the attention of the layers of --layers (default: all) by another kind: " +
+                        std::string(model::kAttentionKinds) +
+                        ", or axial (over the rows and columns of one array --embeddings [N, L, d])",
+                .type = "KIND",
+                .offered = {"full", "window:", "block:", "strided:", "linear", "axial"}}});
 }
 
 std::optional<model::AttentionKind> parse_attention_option(const std::string& option,

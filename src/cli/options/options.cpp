@@ -1,5 +1,6 @@
 #include "cli/options/options.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <functional>
@@ -60,6 +61,8 @@ void add_texts(Command& command, InputOptions& options) {
                        escaped(value));
                 options.items.push_back({InputKind::text, value});
                 options.after_text = true;
+                if (std::ranges::all_of(value, [](char c) { return c > ' ' && c < '\x7f'; }))
+                  ++options.words;  // other scripts may have sentences without spaces
               });
   add_items(command, options, options.items, "--text", InputKind::text, "TEXT",
             "Text, or - for a text from standard input; the model's tokenizer splits it into tokens and adds "
@@ -148,10 +151,12 @@ void add_input_options(Command& command, InputOptions& options) {
 void add_head_options(Command& command, SelectionOptions& options) {
   command.add(
       "Selection",
-      {{"--component", &options.component,
-        "For an encoder-decoder model: any of encoder, decoder, cross (default: all, or only encoder if the "
-        "model runs without a target)",
-        "LIST"},
+      {{.names = "--component",
+        .target = &options.component,
+        .help = "For an encoder-decoder model: any of encoder, decoder, cross (default: all, or only encoder "
+                "if the model runs without a target)",
+        .type = "LIST",
+        .offered = {"encoder", "decoder", "cross"}},
        {"--layers", &options.layers, "Layers, counted from 0, such as 0,3-5 (default: all)", "LIST"},
        {"--heads", &options.heads,
         "Heads as LAYER.HEAD, such as 0.1,2.3 (or L0H1, 0:1); in an encoder-decoder model such as "
@@ -196,9 +201,14 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
           Range{0, report::NumberFormat::kMostDigits})});
 }
 
-void add_table_option(Command& command, OutputOptions& options, const std::string& help) {
-  command.add("Output", {{"--table", &options.table,
-                          fmt::format("With {}: {}", table_formats(options.formats), help), "NAME"}});
+void add_table_option(Command& command, OutputOptions& options, std::string_view names, const char* help) {
+  const std::vector<std::string_view> tables = split(names, ',');
+  command.add("Output", {{.names = "--table",
+                          .target = &options.table,
+                          .help = fmt::format("With {}: {}, of: {}", table_formats(options.formats), help,
+                                              fmt::join(tables, ", ")),
+                          .type = "NAME",
+                          .offered = {tables.begin(), tables.end()}}});
 }
 
 void add_worker_options(Command& command, ResourceOptions& options) {

@@ -42,6 +42,7 @@ struct InputOptions {
   std::optional<std::string> mask;  // "causal", "none" or a file
   std::optional<std::string> key_mask;
   bool truncate = false;
+  std::size_t words = 0;  // number of arguments TEXT that have only one word
   /// Used while parsing: true if the last input is a --text without --text-pair, so that --text-pair may
   /// follow.
   bool after_text = false;
@@ -78,9 +79,10 @@ struct OutputOptions {
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// Adds --format, -o, --columns, --explain and --digits.
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
-/// Adds --table. options.formats must already be set. `help` says what --table does in the formats that write
-/// tables, and lists the names.
-void add_table_option(Command& command, OutputOptions& options, const std::string& help);
+/// Adds --table. `names` are the tables, separated by commas. options.formats must already be set. `help`
+/// says what --table does in the formats that write tables.
+void add_table_option(Command& command, OutputOptions& options, std::string_view names,
+                      const char* help = "write only this table, as one file instead of a folder of tables");
 
 struct ResourceOptions {
   std::size_t threads = 0;   // 0: all cores available to this process

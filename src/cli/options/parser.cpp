@@ -252,8 +252,10 @@ std::string argument_fault(const ParsedCommand& parsed, std::string error) {
     return fmt::format("unknown option {}{}", escaped(name), did_you_mean(name, known));
   }
   if (parsed.command.subcommands.empty()) return fmt::format("unexpected argument \"{}\"", escaped(*found));
+  const std::vector<Command>& known = parsed.command.subcommands;
+  const std::string nearest = did_you_mean(*found, known, &Command::name);
   return fmt::format("unknown command \"{}\"{}", escaped(*found),
-                     did_you_mean(*found, parsed.command.subcommands, &Command::name));
+                     nearest.empty() ? ", need one of " + join_texts(known, &Command::name) : nearest);
 }
 
 }  // namespace

@@ -50,9 +50,12 @@ const Format* format_of_extension(const OutputOptions& options) {
     return format;
   std::error_code ignored;
   if (!extension.empty() && !std::filesystem::is_other(path, ignored)) {
-    fail(Status::usage,
-         "-o {}: got the extension {}, need one of {}; give --format to write a file with another extension",
-         escaped(options.path), escaped(extension), extensions_of(options.formats));
+    const bool picture = (extension == ".png" || extension == ".pdf" || extension == ".jpg") &&
+                         std::ranges::find(options.formats, "svg") != options.formats.end();
+    fail(Status::usage, "-o {}: got the extension {}, need one of {}; {}", escaped(options.path),
+         escaped(extension), extensions_of(options.formats),
+         picture ? "for a picture, write .svg and convert it, as in: rsvg-convert x.svg -o x.png"
+                 : "give --format to write a file with another extension");
   }
   return nullptr;
 }

@@ -327,8 +327,9 @@ Results study_results(const StudyState& state, Pool& pool) {
   }
   add_rows(results, header.shape, "heads", "head", heads);
   results.text.emplace_back(
-      TextLine{header.model_path, fmt::format(": {} heads over {} sentences, {} tokens",
-                                              header.shape.heads.size(), counts.sentences, counts.tokens)});
+      TextLine{header.model_path,
+               fmt::format(": {} over {}, {}", counted(header.shape.heads.size(), "head"),
+                           counted(counts.sentences, "sentence"), counted(counts.tokens, "token"))});
   if (!header.shuffled_measures().empty()) {
     results.text.emplace_back(
         TextLine{fmt::format("--null-shuffle {}", header.null_shuffles),
