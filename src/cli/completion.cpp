@@ -64,12 +64,6 @@ std::string words_of(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-/// Returns all names of the options of a command, separated by spaces.
-std::string option_names(const Command& command) {
-  const auto names = [](const Option& option) { return words_of(option.all_names()); };
-  return join_texts(options_of(command, false), names, " ");
-}
-
 /// Quotes text for a shell with single quotes: ' becomes '\''.
 std::string quoted(const std::string& text) {
   return fmt::format("'{}'", fmt::join(split(text, '\''), "'\\''"));
@@ -84,13 +78,12 @@ std::string bash_values(const Option& option) {
                      quoted(words_of(option.allowed)));
 }
 
-void bash_option_cases(const std::string& name, const Command& command, std::string& out) {
-  for (const Option& option : options_of(command, false)) {
-    if (!option.takes_value()) continue;
-    const auto pattern = [&](const std::string& each) { return name + "/" + each; };
-    out += fmt::format("    {}) {}; return ;;\n", join_texts(option.all_names(), pattern, " | "),
-                       bash_values(option));
-  }
+/// Adds a command and those below it, each with its pattern for bash, such as "experiment\ hull".
+void add_commands(const std::string& path, const Command& command,
+                  std::vector<std::pair<std::string, const Command*>>& commands) {
+  commands.emplace_back(path, &command);
+  for (const Command& each : command.subcommands)
+    add_commands(path + (path.empty() ? "" : "\\ ") + each.name, each, commands);
 }
 
 std::string bash_script(const Command& root) {
@@ -112,20 +105,27 @@ _attnctl() {
   [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD - 2]}
   for ((i = 1; i < COMP_CWORD; i++)); do
 )";
-  out += fmt::format("    case ${{COMP_WORDS[i]}} in {}) command=${{COMP_WORDS[i]}}; break ;; esac\n  done\n",
-                     join_texts(root.subcommands, &Command::name, " | "));
-  out += "  case $command/$prev in\n";
-  bash_option_cases("", root, out);
-  for (const Command& command : root.subcommands) bash_option_cases(command.name, command, out);
+  std::vector<std::pair<std::string, const Command*>> commands;
+  add_commands("", root, commands);
+  out += "    case ${command:+$command }${COMP_WORDS[i]} in\n";
+  for (const auto& [path, command] : commands)
+    if (!path.empty()) out += fmt::format("      {}) command+=${{command:+ }}${{COMP_WORDS[i]}} ;;\n", path);
+  out += "    esac\n  done\n  case $command/$prev in\n";
+  for (const auto& [path, command] : commands) {
+    for (const Option& option : options_of(*command, false)) {
+      const auto pattern = [&name = path](const std::string& each) { return name + "/" + each; };
+      if (option.takes_value())
+        out += fmt::format("    {}) {}; return ;;\n", join_texts(option.all_names(), pattern, " | "),
+                           bash_values(option));
+    }
+  }
   out += "  esac\n  case $command/$cur in\n";
-  out += fmt::format("    /-*) _attnctl_words {} ;;\n", quoted(option_names(root)));
-  out += fmt::format("    /*) _attnctl_words {} ;;\n",
-                     quoted(join_texts(root.subcommands, &Command::name, " ")));
-  for (const Command& command : root.subcommands) {
-    out += fmt::format("    {}/-*) _attnctl_words {} ;;\n", command.name, quoted(option_names(command)));
-    const std::vector<Option> positionals = options_of(command, true);
-    if (!positionals.empty())
-      out += fmt::format("    {}/*) {} ;;\n", command.name, bash_values(positionals.front()));
+  for (const auto& [path, command] : commands) {
+    const auto names = [](const Option& option) { return words_of(option.all_names()); };
+    out += fmt::format("    {}/-*) _attnctl_words {} ;;\n", path,
+                       quoted(join_texts(options_of(*command, false), names, " ")));
+    const std::vector<Option> positionals = options_of(*command, true);
+    if (!positionals.empty()) out += fmt::format("    {}/*) {} ;;\n", path, bash_values(positionals.front()));
   }
   return out + "  esac\n}\ncomplete -F _attnctl attnctl\n";
 }
@@ -147,37 +147,43 @@ std::string zsh_values(const Option& option) {
   if (is_path(option)) return ":file:_files";
   if (option.allowed.empty()) return ":value: ";
   if (is_list(option)) return fmt::format(":list:_values -s , value {}", words_of(option.allowed));
-  return fmt::format(":value:({})", words_of(option.allowed));
+  return fmt::format(":value:({})", zsh_text(words_of(option.allowed)));
 }
 
-void zsh_arguments(const Command& command, std::string_view indent, std::string& out) {
-  for (const Option& option : options_of(command, false))
+/// Appends the statements that complete a command and those below it.
+void zsh_command(const Command& command, const std::string& indent, std::string& out) {
+  const bool parent = !command.subcommands.empty();
+  if (parent) out += indent + "state=\n" + indent + "commands=(\n";
+  for (const Command& each : command.subcommands)
+    out += fmt::format("{}  {}\n", indent, quoted(zsh_text(each.name) + ":" + zsh_text(each.about)));
+  out += indent + (parent ? ")\n" + indent + "_arguments -C" : "_arguments");
+  const auto add = [&](const std::string& spec) { out += fmt::format(" \\\n{}  {}", indent, quoted(spec)); };
+  std::size_t number = 0;
+  for (const Option& option : command.options) {
+    if (option.positional() && !parent) add(fmt::format("{}{}", ++number, zsh_values(option)));
+    if (option.positional()) continue;
     for (const std::string& name : option.all_names())
-      out += fmt::format(" \\\n{}{}", indent,
-                         quoted(fmt::format("*{}[{}]{}", name, zsh_text(option.help),
-                                            option.takes_value() ? zsh_values(option) : "")));
+      add(fmt::format("*{}[{}]{}", name, zsh_text(option.help),
+                      option.takes_value() ? zsh_values(option) : ""));
+  }
+  if (!parent) return;
+  out += fmt::format(
+      " \\\n{0}  '1:command:->command' '*::argument:->argument'\n{0}case $state in\n"
+      "{0}  command) _describe command commands ;;\n{0}  argument)\n{0}    case $words[1] in\n",
+      indent);
+  for (const Command& each : command.subcommands) {
+    out += fmt::format("{}      {})\n", indent, each.name);
+    zsh_command(each, indent + "        ", out);
+    out += " ;;\n";
+  }
+  out += fmt::format("{0}    esac ;;\n{0}esac", indent);
 }
 
 std::string zsh_script(const Command& root) {
   std::string out = "#compdef attnctl\n# zsh completion of attnctl\n_attnctl() {\n";
-  out += "  local -a commands\n  local curcontext=$curcontext state line\n  commands=(\n";
-  for (const Command& command : root.subcommands)
-    out += fmt::format("    {}\n", quoted(zsh_text(command.name) + ":" + zsh_text(command.about)));
-  out += "  )\n  _arguments -C";
-  zsh_arguments(root, "    ", out);
-  out += " \\\n    '1:command:->command' '*::argument:->argument'\n";
-  out +=
-      "  case $state in\n    command) _describe command commands ;;\n    argument)\n      case $words[1] "
-      "in\n";
-  for (const Command& command : root.subcommands) {
-    out += fmt::format("        {}) _arguments", command.name);
-    zsh_arguments(command, "          ", out);
-    std::size_t number = 0;
-    for (const Option& positional : options_of(command, true))
-      out += fmt::format(" \\\n          {}", quoted(fmt::format("{}{}", ++number, zsh_values(positional))));
-    out += " ;;\n";
-  }
-  return out + "      esac ;;\n  esac\n}\n_attnctl \"$@\"\n";
+  out += "  local -a commands\n  local curcontext=$curcontext state line\n";
+  zsh_command(root, "  ", out);
+  return out + "\n}\n_attnctl \"$@\"\n";
 }
 
 // --- fish
@@ -190,28 +196,30 @@ std::string fish_values(const Option& option) {
   return " -x -a " + quoted(is_list(option) ? "(__fish_append , " + words + ")" : words);
 }
 
-void fish_options(const std::string& condition, const Command& command, std::string& out) {
-  for (const Option& option : options_of(command, false)) {
-    out += "complete -c attnctl -n " + quoted(condition);
+/// Appends the lines of a command and of those below it. `given` is true in fish if the names of the command
+/// are on the command line; it is empty for the root.
+void fish_command(const std::string& given, const Command& command, std::string& out) {
+  const std::string line =
+      "complete -c attnctl -n " + quoted(given.empty() ? "__fish_use_subcommand" : given);
+  for (const Option& option : command.options) {
+    if (option.positional() && command.subcommands.empty())
+      out += line + (is_path(option) ? " -F" : fish_values(option)) + "\n";
+    if (option.positional()) continue;
+    out += line;
     for (const std::string& name : option.all_names())
       out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
     out += fish_values(option) + " -d " + quoted(option.help) + "\n";
+  }
+  for (const Command& each : command.subcommands) {
+    out += fmt::format("{} -a {} -d {}\n", line, each.name, quoted(each.about));
+    fish_command(given + (given.empty() ? "" : "; and ") + "__fish_seen_subcommand_from " + each.name, each,
+                 out);
   }
 }
 
 std::string fish_script(const Command& root) {
   std::string out = "# fish completion of attnctl\ncomplete -c attnctl -f\n";
-  fish_options("__fish_use_subcommand", root, out);
-  for (const Command& command : root.subcommands) {
-    out += fmt::format("complete -c attnctl -n __fish_use_subcommand -a {} -d {}\n", command.name,
-                       quoted(command.about));
-    const std::string condition = "__fish_seen_subcommand_from " + command.name;
-    for (const Option& positional : options_of(command, true)) {
-      const std::string values = is_path(positional) ? " -F" : fish_values(positional);
-      out += "complete -c attnctl -n " + quoted(condition) + values + "\n";
-    }
-    fish_options(condition, command, out);
-  }
+  fish_command("", root, out);
   return out;
 }
 

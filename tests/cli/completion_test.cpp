@@ -35,13 +35,15 @@ cli::Command sample_tree() {
             {.names = "-o,--output", .target = &text, .help = "Where: the file's \"name\"", .type = "PATH"},
             {.names = "--digits", .target = &text, .help = "Decimals"},
             {.names = "--quiet", .target = &flag, .help = "Say nothing"}});
+  cli::Command hull{.name = "hull", .about = "A"};
+  hull.add({{.names = "--kind", .target = &text, .help = "Kind", .offered = {"full", "window:"}}});
   return {.name = "attnctl",
           .about = "See what heads do",
           .subcommands = {look,
                           {.name = "list", .about = "List"},
                           {.name = "try",
                            .about = "Try",
-                           .subcommands = {{.name = "hull", .about = "A"}, {.name = "heads", .about = "B"}}}},
+                           .subcommands = {hull, {.name = "heads", .about = "B"}}}},
           .version = [] { return "0"; }};
 }
 
@@ -89,6 +91,10 @@ TEST_CASE("bash completes commands, options, their words and files") {
       {{"attnctl", "look", "m", "--order", "c"}, {"cluster"}},
       {{"attnctl", "try", ""}, {"hull", "heads"}},
       {{"attnctl", "try", "he"}, {"heads"}},
+      {{"attnctl", "try", "hull", "--"}, {"--help", "--kind"}},
+      {{"attnctl", "try", "hull", "--kind", ""}, {"full", "window:"}},
+      {{"attnctl", "try", "heads", "--"}, {"--help"}},
+      {{"attnctl", "look", "hull", "--digits", ""}, {}},
       {{"attnctl", "look", "m", "-o", "tw"}, {"two words.npz"}},
       {{"attnctl", "look", "m", "--digits", ""}, {}},
       {{"attnctl", "list", ""}, {}},
@@ -139,6 +145,9 @@ TEST_CASE("fish completes commands, options and their words") {
   CHECK(offers("attnctl look --include metrics,p") == "metrics,patterns\n");
   CHECK(offers("attnctl look --order c") == "cluster\n");
   CHECK(offers("attnctl try he") == "heads\n");
+  CHECK(offers("attnctl try hull --ki") == "--kind\n");
+  CHECK(offers("attnctl try hull --kind f") == "full\n");
+  CHECK(offers("attnctl try heads --ki").empty());
 }
 
 TEST_CASE("the completion of attnctl has the words of every fixed list") {
@@ -151,6 +160,11 @@ TEST_CASE("the completion of attnctl has the words of every fixed list") {
            "study/--measures) _attnctl_list 'metrics positional ",
            "tokenize/--progress) _attnctl_words 'auto always never'",
            "experiment/*) _attnctl_words 'averaging diversity ",
+           "experiment\\ distance/--by) _attnctl_words 'layer head'",
+           "analyze/--table) _attnctl_words 'heads subspace_similarity ",
+           "analyze/--component) _attnctl_list 'encoder decoder cross'",
+           "weights/--sort) _attnctl_words 'qk_effective_rank ",
+           "verify/--attention) _attnctl_words 'full window: ",
            "completion/*) _attnctl_words 'bash zsh fish'",
        }) {
     CHECK_MESSAGE(result.out.find("    " + line) != std::string::npos, line);
