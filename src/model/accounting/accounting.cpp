@@ -92,9 +92,9 @@ std::uint64_t norm_parameters(const NormConfig& config, std::uint64_t width) {
   return (config.gain ? width : 0) + (config.bias ? width : 0);
 }
 
-/// Returns the number of elements of the matrices of the MLP. With experts, counts the router, `used` experts,
-/// and the shared expert with the vector [d] that computes its gate. If `used` is the number of experts per
-/// token, this is also the number of multiply-adds per token.
+/// Returns the number of elements of the matrices of the MLP. With experts, counts the router, `used`
+/// experts, and the shared expert with the vector [d] that computes its gate. If `used` is the number of
+/// experts per token, this is also the number of multiply-adds per token.
 std::uint64_t mlp_entries(const LayerConfig& layer, std::uint64_t d, std::uint64_t used) {
   const ExpertsConfig& experts = layer.experts;
   const std::uint64_t one = product({layer.mlp.gated ? 3U : 2U, d, layer.mlp.width});
