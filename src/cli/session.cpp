@@ -147,7 +147,8 @@ void ResultWriter::write(const Results& results) {
     case inspect::Form::arrays:
       break;  // the commands that write arrays write them during the computation
     case inspect::Form::pictures:
-      write_view(view_named(results, options_.picture));
+      write_view(options_.plot.empty() ? view_named(results, options_.picture)
+                                       : View{"", heads_page(results, options_.plot)});
       break;
     case inspect::Form::text:
       write_text(results);

@@ -90,17 +90,6 @@ void add_arrays(Results& results, const std::vector<analysis::LayerOutputRank>& 
   results.arrays.push_back({"output_ranks", make_tensor({ranks.size()}, ranks)});
 }
 
-ChartPage charts(Table named) {
-  const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
-    return Chart{
-        .title = title, .x = "head", .y = std::move(columns), .x_axis = "Head", .y_axis = axis, .bars = true};
-  };
-  return {"Contributions of Heads",
-          std::move(named),
-          {bars("Norm of what a head writes", {"norm"}, "Norm"),
-           bars("Share of the layer's output", {"share", "explained"}, "Share")}};
-}
-
 class ContributionsAnalysis final : public Analysis {
  public:
   explicit ContributionsAnalysis(const AnalysisInput& input)
@@ -127,7 +116,8 @@ class ContributionsAnalysis final : public Analysis {
                                          "explained", "whole_norm", "stream_norm"}),
                   3});
     add_arrays(input_, results, heads, table);
-    results.pictures.push_back({"contributions", charts(named)});
+    if (input_.request.form == Form::pictures)
+      results.pictures.push_back({"contributions", heads_page(results, "contributions.norm")});
     if (!input_.request.output_rank) return results;
     const std::vector<analysis::LayerOutputRank> layers = ranks_.finish();
     const Table ranks = ranks_table(input_, layers);

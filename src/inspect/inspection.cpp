@@ -59,14 +59,15 @@ std::optional<WordQuestion> question_of(const RunResults& run, std::size_t s) {
 
 /// Adds the model and, if the picture shows the only input, its text to the subtitles of pictures.
 void add_subtitles(Results& results, const RunResults& run) {
+  const std::vector<input::Sequence>& sequences = run.batch.sequences;
+  results.subtitle = {run.model.name()};
+  if (sequences.size() == 1 && sequences[0].text) results.subtitle.push_back(*sequences[0].text);
   const std::vector<const AnalysisRow*>& analyses = run.request.includes.analyses;
   for (View& view : results.pictures) {
     const auto row = std::ranges::find(analyses, view.name, &AnalysisRow::include);
     const bool of_weights = row == analyses.end() ? view.name == "similarity" : !(*row)->of_inputs;
-    std::vector<std::string> subtitle = {run.model.name()};
-    if (!of_weights && run.batch.sequences.size() == 1 && run.batch.sequences.front().text)
-      subtitle.push_back(*run.batch.sequences.front().text);
-    std::visit([&](auto& page) { page.subtitle = subtitle; }, view.page);
+    std::visit([&](auto& page) { page.subtitle = results.subtitle; }, view.page);
+    if (of_weights) std::visit([&](auto& page) { page.subtitle.resize(1); }, view.page);
   }
 }
 
@@ -353,7 +354,7 @@ Results results_of(const RunResults& run) {
       add(add_inputs, add_answers, add_captured, add_weights, add_patterns, add_heads, add_analyses);
       break;
     case Form::pictures:
-      add(add_patterns, add_analyses, add_answers, add_weights);
+      add(add_patterns, add_analyses, add_answers, add_weights, add_heads);
       add_subtitles(results, run);
       break;
     case Form::arrays:  // see Inspection::run(ArrayOutput&)

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
-#include <limits>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -45,16 +44,9 @@ ChartAxis logarithmic_axis(double low, double high) {
   return axis;
 }
 
-double number(const Cell& cell) {
-  if (const auto* value = std::get_if<double>(&cell)) return *value;
-  if (const auto* value = std::get_if<float>(&cell)) return static_cast<double>(*value);
-  if (const auto* value = std::get_if<std::int64_t>(&cell)) return static_cast<double>(*value);
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
 std::string label(const Cell& cell) {
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;
-  const double value = number(cell);
+  const double value = number_of(cell);
   return std::isfinite(value) ? fmt::format("{:.6g}", value) : std::string();
 }
 
@@ -165,10 +157,10 @@ Plot plot_of(const Table& table, const Chart& chart) {
   std::vector<Cell> cells(table.columns.size());
   for (std::size_t row = 0; row < table.rows; ++row) {
     table.row(row, cells);
-    const double at = chart.bars ? static_cast<double>(row) : number(cells[x]);
+    const double at = chart.bars ? static_cast<double>(row) : number_of(cells[x]);
     if (chart.bars) plot.categories.push_back(label(cells[x]));
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      const double value = number(cells[columns[i]]);
+      const double value = number_of(cells[columns[i]]);
       if (!drawable(chart, at, value)) continue;
       plot.series[i].points.emplace_back(at, value);
       if (chart.points && !chart.labels.empty()) plot.series[i].labels.push_back(label(cells[labels]));

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,12 @@ struct Colour {
   std::uint8_t green = 0;
   std::uint8_t blue = 0;
 };
+
+/// Colours of series and letters: six of the palette of Okabe and Ito 2008 for readers with colour blindness,
+/// grey, and three of Tol's palette "muted". The lightest ones are last.
+inline constexpr std::array<std::string_view, 10> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                           "#e69f00", "#882255", "#595959", "#332288",
+                                                           "#999933", "#56b4e9"};
 
 /// Returns the colours of a scale at evenly spaced points from the low end to the high end. The diverging
 /// scale is RdBu of ColorBrewer (Brewer and Harrower), reversed, with a white middle. The sequential scale is

@@ -1,7 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <complex>
 #include <numbers>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -25,11 +26,6 @@ constexpr double kPageTitleSpace = 40;
 constexpr double kTickFont = 11;
 constexpr std::size_t kMaxPoints = 100000;
 
-/// Colours that readers with colour blindness can distinguish: six of the palette of Okabe and Ito 2008, and
-/// grey.
-constexpr std::array<std::string_view, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                   "#e69f00", "#56b4e9", "#595959"};
-
 /// Returns the colour of a series. If there are more series than colours, they are shades from light to dark.
 std::string series_colour(const Plot& plot, std::size_t index) {
   if (plot.series.size() <= kColours.size()) return std::string(kColours[index]);
@@ -51,10 +47,25 @@ bool overlap(const Box& a, const Box& b) {
   return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 }
 
+/// Draws the convex polygon whose corners are the points of the first series.
+void draw_outline(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
+  std::vector<std::complex<double>> corners;
+  for (const auto& [x, y] : plot.series.front().points)
+    corners.emplace_back(place_of(plot, at, x, y).x, place_of(plot, at, x, y).y);
+  const auto centre = std::accumulate(corners.begin(), corners.end(), std::complex<double>()) /
+                      static_cast<double>(corners.size());
+  std::ranges::sort(corners, {}, [&](const auto& corner) { return std::arg(corner - centre); });
+  canvas.raw("<polygon points=\"");
+  for (const auto& corner : corners)
+    canvas.add("{},{} ", coordinate(corner.real()), coordinate(corner.imag()));
+  canvas.add("\" fill=\"{0}\" fill-opacity=\"0.1\" stroke=\"{0}\"/>\n", series_colour(plot, 0));
+}
+
 void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   constexpr double kRadius = 4;
   constexpr double kFont = 11;
   constexpr std::size_t kDirections = 16;
+  if (plot.chart.outline) draw_outline(canvas, plot, at);
   std::vector<Box> taken;
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
     canvas.add("<g fill=\"{}\">", series_colour(plot, i));
@@ -68,6 +79,7 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
     }
     canvas.raw("</g>\n");
   }
+  canvas.raw("<g paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\">\n");  // in front of an outline
   for (const Plot::Series& series : plot.series) {
     for (std::size_t p = 0; p < series.labels.size(); ++p) {
       const SvgPoint place = place_of(plot, at, series.points[p].first, series.points[p].second);
@@ -98,6 +110,7 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
       }
     }
   }
+  canvas.raw("</g>\n");
 }
 
 void draw_lines(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {

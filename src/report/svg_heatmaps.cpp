@@ -230,6 +230,7 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   // The turned label of the last column ends below this column, so no label extends beyond the right edge.
   const double below = layout.plot_height + layout.x_ticks.extent + (first.x_axis.empty() ? 0 : axis);
   layout.height = layout.top + std::max(content_height, below) + kMargin;
+  if (!page.legend.empty()) layout.width = std::max(layout.width, 600.0);
 }
 
 PageLayout lay_out(const HeatmapPage& page) {
@@ -251,7 +252,8 @@ PageLayout lay_out(const HeatmapPage& page) {
 
 /// Formats the value of a cell; empty if the value is undefined or less than 0.01 in magnitude.
 std::string cell_text(double value) {
-  return std::abs(value) >= 0.01 ? fmt::format("{:.2f}", value) : std::string();
+  const double size = std::abs(value);
+  return size >= 0.01 ? fmt::format("{:.{}f}", value, size < 10 ? 2 : size < 100 ? 1 : 0) : std::string();
 }
 
 // The colours of the scale have the indices 0 to 255.
@@ -322,20 +324,37 @@ std::string_view ink_of(const HeatmapScale& scale, double value) {
   return (scale.diverging ? std::abs(2 * place - 1) : place) > 0.5 ? R"( fill="#ffffff")" : "";
 }
 
-void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size,
-                 const std::vector<std::string>& texts) {
+/// Returns the text of a cell in which the letters of the legend have their colours.
+std::string coloured(std::string_view text, const std::vector<std::string>& legend) {
+  std::string markup;
+  for (const char letter : text) {
+    const auto line =
+        std::ranges::find_if(legend, [&](const auto& each) { return each.starts_with(letter); });
+    const std::string_view colour =
+        line == legend.end() ? "inherit" : kColours.at(static_cast<std::size_t>(line - legend.begin()));
+    markup += fmt::format("<tspan fill=\"{}\">{}</tspan>", colour, xml_escaped({&letter, 1}));
+  }
+  return markup;
+}
+
+void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapPage& page, double size) {
   const double font = std::clamp(size * 0.3, 8.0, 14.0);
   const std::size_t columns = heatmap.values.shape[1];
-  canvas.add("<g font-size=\"{}\" text-anchor=\"middle\">\n", coordinate(font));
+  canvas.add(
+      "<g font-size=\"{}\" text-anchor=\"middle\"{}>\n", coordinate(font),
+      page.legend.empty()
+          ? ""
+          : R"( font-weight="700" letter-spacing="1.5" paint-order="stroke" stroke="#fff" stroke-width="3")");
   for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
     const double value = heatmap.values.at(i);
-    const std::string shown = texts.empty() ? cell_text(value) : xml_escaped(texts[i]);
+    const std::string shown =
+        page.cell_texts.empty() ? cell_text(value) : coloured(page.cell_texts[i], page.legend);
     if (shown.empty()) continue;
     const std::size_t row = i / columns;
     const double x = (static_cast<double>(i % columns) + 0.5) * size;
     const double y = (static_cast<double>(row) + 0.5) * size + font * 0.36;
-    canvas.add("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", coordinate(x), coordinate(y), ink_of(scale, value),
-               shown);
+    canvas.add("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", coordinate(x), coordinate(y),
+               ink_of(page.scale, value), shown);
   }
   canvas.raw("</g>\n");
 }
@@ -373,7 +392,7 @@ void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& 
              coordinate(at.y));
   (layout.pointable ? draw_pointable : draw_compact)(canvas, heatmap, page.scale, layout.cell);
   canvas.raw("</g>\n");
-  if (layout.values) draw_values(canvas, heatmap, page.scale, layout.cell, page.cell_texts);
+  if (layout.values) draw_values(canvas, heatmap, page, layout.cell);
   canvas.raw("</g>\n");
   canvas.frame(at.x, at.y, width, height);
   const bool lowest = index + layout.columns >= page.heatmaps.size();
@@ -415,6 +434,22 @@ void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapS
   canvas.text({label_x, layout.bar_y + layout.bar_height / 2, kAxisFont, "middle", -90}, scale.label);
 }
 
+/// Draws the legend of letters below the heatmap. Returns the height of the page.
+double draw_letter_legend(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& page) {
+  double y = layout.height;
+  for (std::size_t i = 0; i < page.legend.size(); ++i) {
+    if (page.legend[i].empty()) continue;
+    canvas.add("<g fill=\"{}\">", kColours.at(i));
+    canvas.text({kMargin, y + 6, kPanelTitleFont, "start", 0, true}, page.legend[i].substr(0, 1));
+    canvas.raw("</g>\n");
+    for (const std::string& line : subtitle_lines({page.legend[i].substr(2)}, layout.width - 4 * kMargin)) {
+      canvas.text({kMargin + 20, y + 6, kPanelTitleFont, "start"}, line);
+      y += kSubtitleLine;
+    }
+  }
+  return y;
+}
+
 }  // namespace
 
 void write_svg(OutputFile& out, const HeatmapPage& page) {
@@ -424,7 +459,8 @@ void write_svg(OutputFile& out, const HeatmapPage& page) {
   for (std::size_t i = 0; i < page.heatmaps.size(); ++i) draw_panel(canvas, layout, page, i);
   draw_titles(canvas, layout, page);
   draw_colour_bar(canvas, layout, page.scale);
-  canvas.write(out, layout.width, layout.height, page.title);
+  const double height = draw_letter_legend(canvas, layout, page);
+  canvas.write(out, layout.width, height, page.title);
 }
 
 }  // namespace attnctl::report

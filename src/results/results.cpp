@@ -5,10 +5,13 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 #include <stdexcept>
+#include <tuple>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
@@ -122,6 +125,13 @@ std::vector<Column> columns_of(std::span<const Definition> definitions,
     columns.emplace_back(*found);
   }
   return columns;
+}
+
+double number_of(const Cell& cell) {
+  return std::visit(Overloaded{[](std::monostate) { return kUndefined; },
+                               [](const std::string& /*text*/) { return kUndefined; },
+                               [](auto number) { return static_cast<double>(number); }},
+                    cell);
 }
 
 std::optional<std::size_t> Table::find(std::string_view column) const {
@@ -259,6 +269,7 @@ void Results::append(Results&& other) {
   move_to_end(arrays, std::move(other.arrays));
   move_to_end(text, std::move(other.text));
   move_to_end(pictures, std::move(other.pictures));
+  move_to_end(subtitle, std::move(other.subtitle));
   if (picture_hint.empty()) picture_hint = std::move(other.picture_hint);
 }
 
@@ -272,6 +283,77 @@ const View& view_named(const Results& results, const std::string& name) {
          results.picture_hint.empty() ? "; use text, json or csv" : "; " + results.picture_hint);
   }
   return name.empty() ? results.pictures.front() : item_named(results.pictures, name, "--picture");
+}
+
+HeatmapPage heads_page(const Results& results, const std::string& name) {
+  const Table* table = nullptr;
+  std::size_t column = 0;
+  std::set<std::string> known;
+  for (const Table& each : results.tables) {
+    for (std::size_t i = each.find("head").value_or(each.columns.size()) + 1; i < each.columns.size(); ++i) {
+      const std::string full = each.name + "." + each.columns[i].name;
+      known.insert(name.find('.') == std::string::npos ? each.columns[i].name : full);
+      if (table == nullptr && (name == full || name == each.columns[i].name)) {
+        table = &each;
+        column = i;
+      }
+    }
+  }
+  if (table == nullptr)
+    fail(Status::usage, "--plot {}: this run has no such column of heads{}; it has {}", escaped(name),
+         did_you_mean(name, known), fmt::join(known, ", "));
+  std::vector<std::string> titles;
+  std::set<std::int64_t> layers;
+  std::set<std::int64_t> heads;
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, double> numbers;
+  std::vector<Cell> cells(table->columns.size());
+  for (std::size_t row = 0; row < table->rows; ++row) {
+    table->row(row, cells);
+    std::string title;
+    for (std::size_t i = 0; i < column; ++i) {
+      const std::string& key = table->columns[i].name;
+      const auto* const number = std::get_if<std::int64_t>(&cells[i]);
+      if (const auto* const text = std::get_if<std::string>(&cells[i])) title += " " + *text;
+      if (number != nullptr && (key == "offset" || key == "position" || key == "first"))
+        title += fmt::format(" {} {}", key, *number);
+    }
+    const auto* const layer = std::get_if<std::int64_t>(&cells[table->find("layer").value()]);
+    const auto* const head = std::get_if<std::int64_t>(&cells[table->find("head").value()]);
+    const double value = number_of(cells[column]);
+    if (layer == nullptr || head == nullptr || is_undefined(value)) continue;
+    if (std::ranges::find(titles, title) == titles.end()) titles.push_back(title);
+    layers.insert(*layer);
+    heads.insert(*head);
+    numbers[{title, *layer, *head}] = value;
+  }
+  if (numbers.empty())
+    fail(Status::usage, "--plot {}: this run has no numbers for this column", escaped(name));
+  const Column& drawn = table->columns[column];
+  HeatmapPage page;
+  page.subtitle = results.subtitle;
+  page.scale.label = table->name == "heads" ? drawn.name : table->name + " " + drawn.name;
+  std::ranges::replace(page.scale.label, '_', ' ');
+  page.title = "Heads: " + page.scale.label;
+  if (drawn.definition != nullptr) {
+    page.subtitle.emplace_back(drawn.definition->meaning);
+    if (!drawn.definition->unit.empty()) page.scale.label += fmt::format(" ({})", drawn.definition->unit);
+  }
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::string& title : titles) {
+    std::vector<double> values;
+    for (const std::int64_t layer : layers) {
+      for (const std::int64_t head : heads) {
+        values.push_back(numbers.try_emplace({title, layer, head}, kUndefined).first->second);
+        least = std::fmin(least, values.back());
+      }
+    }
+    constexpr auto text = [](std::int64_t number) { return std::to_string(number); };
+    page.heatmaps.push_back({title, "Head", "Layer", texts_of(heads, text), texts_of(layers, text),
+                             make_tensor({layers.size(), heads.size()}, std::move(values))});
+  }
+  page.scale.diverging = least < 0;
+  page.fit_scale(!page.scale.diverging);
+  return page;
 }
 
 Record warning_record(const Warning& warning) {

@@ -27,6 +27,9 @@ namespace attnctl {
 /// --digits, JSON and CSV contain the shortest text that reads back to the same float or double.
 using Cell = std::variant<std::monostate, bool, std::int64_t, float, double, std::string>;
 
+/// Returns the number in a cell; kUndefined if it has none.
+[[nodiscard]] double number_of(const Cell& cell);
+
 /// Functions for the alternatives of a variant, as one argument of std::visit.
 template <typename... Functions>
 struct Overloaded : Functions... {
@@ -230,6 +233,9 @@ struct HeatmapPage {
   std::vector<std::string> cell_texts =
       {};  // [rows * columns], shown instead of the values of a single heatmap; empty for a grid
   std::vector<std::string> subtitle = {};  // lines below the title
+  /// What the letters of `cell_texts` mean: "I induction: ..."; empty texts are not drawn. The letter of
+  /// legend[i] has colour i.
+  std::vector<std::string> legend = {};
 
   /// Sets the ends of the scale: the largest magnitude of all values, and 0 or minus this magnitude. If
   /// `may_be_logarithmic` is true and most positive values are less than a tenth of the largest one, the
@@ -251,6 +257,7 @@ struct Chart {
   bool points = false;  // points without lines; linear axes have the same scale if their ranges are similar
   /// Points only: a column whose texts SVG shows as tooltips and next to the points.
   std::string labels = {};
+  bool outline = false;  // points only: draw the convex polygon whose corners are the points of the first y
 };
 
 struct ChartPage {
@@ -299,12 +306,13 @@ struct View {
 
 /// The results of an analysis, a study or an experiment. Each writer uses only the members for its format.
 struct Results {
-  Document document = {};            // JSON, JSON Lines
-  std::vector<Table> tables = {};    // CSV
-  std::vector<Tensor> arrays = {};   // NPZ
-  std::vector<PageBlock> text = {};  // text
-  std::vector<View> pictures = {};   // SVG: the first one, or the one that the user names
-  std::string picture_hint = {};     // advice in the error message for --format svg if there are no pictures
+  Document document = {};                  // JSON, JSON Lines
+  std::vector<Table> tables = {};          // CSV
+  std::vector<Tensor> arrays = {};         // NPZ
+  std::vector<PageBlock> text = {};        // text
+  std::vector<View> pictures = {};         // SVG: the first one, or the one that the user names
+  std::vector<std::string> subtitle = {};  // the model, and the text if there is only one; for heads_view()
+  std::string picture_hint = {};  // advice in the error message for --format svg if there are no pictures
 
   /// Appends the members of `other`. Its picture hint is used only if this object has none.
   void append(Results&& other);
@@ -315,6 +323,11 @@ struct Results {
 
 /// Returns the view with this name; the first view if `name` is empty. Throws Error(usage) as table_named().
 [[nodiscard]] const View& view_named(const Results& results, const std::string& name);
+
+/// Returns a heatmap [layers, heads] of a column of numbers, which `name` selects: COLUMN, or TABLE.COLUMN.
+/// If columns before it have texts or offsets, there is one heatmap for each of these. Throws Error(usage) if
+/// no table with the columns layer and head has this column, or if it has no numbers.
+[[nodiscard]] HeatmapPage heads_page(const Results& results, const std::string& name);
 
 [[nodiscard]] Record warning_record(const Warning& warning);
 

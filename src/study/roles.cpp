@@ -100,8 +100,8 @@ std::string letters_of(const HeadRoles& roles) {
 
 /// Returns a heatmap [layers, heads] of the scores of the heads' first roles, with the letters of all roles.
 HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& shape,
-                      const std::string& title) {
-  HeadGrid grid(shape);
+                      std::vector<std::string> legend) {
+  const HeadGrid grid(shape);
   const Shape size = {grid.layers.size(), grid.columns.size()};
   std::vector<double> scores(size[0] * size[1], kUndefined);
   std::vector<std::string> texts(scores.size());
@@ -109,16 +109,12 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
     texts[grid.cells[h]] = letters_of(heads[h]);
     if (!heads[h].empty()) scores[grid.cells[h]] = heads[h].front()->evidence.score.value_or(0);
   }
-  Heatmap map{"Roles",
-              "head",
-              "layer",
-              std::move(grid.columns),
-              std::move(grid.layers),
-              make_tensor(size, std::move(scores))};
-  return {.title = title,
-          .scale = {.diverging = false, .low = 0, .high = 1, .label = "Score of the first role"},
-          .heatmaps = {std::move(map)},
-          .cell_texts = std::move(texts)};
+  return {.title = "Roles of heads",
+          .scale = {.diverging = false, .low = 0, .high = 1, .label = "Score of the first letter's role"},
+          .heatmaps = {{"Roles", "head", "layer", grid.columns, grid.layers,
+                        make_tensor(size, std::move(scores))}},
+          .cell_texts = std::move(texts),
+          .legend = std::move(legend)};
 }
 
 constexpr std::size_t kNear = 2;  // largest distance of a local key, in tokens
@@ -349,11 +345,15 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   // The roles with evidence ("induction"), and a legend of the roles that were found ("I induction").
   std::vector<std::string_view> measured;
   std::vector<std::string> found;
+  std::vector<std::string> lines(kRows.size());  // of the legend of the picture
   for (const RoleRow& row : kRows) {
     if (std::ranges::find(results.evidence, row.name, &RoleEvidence::role) != results.evidence.end())
       measured.push_back(row.name);
-    if (std::ranges::find(roles, &row, &HeadRole::row) != roles.end())
-      found.push_back(fmt::format("{} {}", row.letter, row.name));
+    if (std::ranges::find(roles, &row, &HeadRole::row) == roles.end()) continue;
+    found.push_back(fmt::format("{} {}", row.letter, row.name));
+    const Table score = with_definitions({"", {row.metric}, 0, {}});  // with what the score is
+    lines[static_cast<std::size_t>(&row - kRows.data())] =
+        fmt::format("{}: {}", found.back(), score.columns[0].definition->meaning);
   }
   const std::string legend = found.empty() ? "no head has a role" : fmt::format("{}", fmt::join(found, ", "));
   const std::string none = measured.empty() ? "" : fmt::format("none of {}", fmt::join(measured, ", "));
@@ -363,7 +363,7 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   std::vector<PageBlock> text = {head_grid(shape, "Roles (" + legend + ")", letters)};
   if (!roles.empty()) text.emplace_back(TextTable{"Strongest heads by role", strongest(roles, shape)});
   results.text.insert(results.text.begin(), text.begin(), text.end());
-  results.pictures.push_back({"roles", role_page(heads, shape, "Roles of heads: " + legend)});
+  results.pictures.push_back({"roles", role_page(heads, shape, std::move(lines))});
 }
 
 MeasureRow roles_measure() {

@@ -470,7 +470,8 @@ void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& pla
                     .x_axis = "First component",
                     .y_axis = "Second component",
                     .points = true,
-                    .labels = "key"}};
+                    .labels = "key",
+                    .outline = true}};
 }
 
 OwnedMatrix<double> matrix_of(const std::vector<std::vector<double>>& rows, Status status,

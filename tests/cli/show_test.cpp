@@ -86,6 +86,60 @@ TEST_CASE("pictures name the model and the text, and draw what was asked") {
         {">layer 0, QK<", ">layer 2, QK<", ">Stress "});
 }
 
+TEST_CASE("--plot draws a column of a table of heads by layer and head") {
+  const auto run = [](std::vector<std::string> arguments, const char* format = "svg") {
+    arguments.insert(arguments.end(), {"--format", format});
+    return run_attnctl(arguments);
+  };
+  const auto shows = [&](const std::vector<std::string>& arguments, const std::vector<std::string>& texts) {
+    const RunResult result = run(arguments);
+    CHECK_MESSAGE(result.status == 0, result.err);
+    for (const std::string& text : texts) CHECK_MESSAGE(result.out.find(text) != std::string::npos, text);
+    return result.out;
+  };
+  const std::vector<std::string> analyze = {"analyze", "data/tiny-bert", "The cat sat."};
+  const auto plot = [](std::vector<std::string> arguments, const std::vector<std::string>& more) {
+    arguments.emplace_back("--plot");
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const std::string entropy = shows(
+      plot(analyze, {"entropy"}),
+      {">Heads: entropy<", ">entropy (nats)<", ">data/tiny-bert<", ">The cat sat.<", ">Layer<", ">Head<"});
+  const json heads = json::parse(run(analyze, "json").out).at("heads");
+  REQUIRE(heads.size() == 12);
+  for (const json& head : heads) {
+    const std::string cell = fmt::format("<title>{}, {}: {:.4g}</title>", head["layer"].get<int>(),
+                                         head["index"].get<int>(), head["entropy"].get<double>());
+    CHECK_MESSAGE(entropy.find(cell) != std::string::npos, cell);
+  }
+  shows(plot(analyze, {"ov_stable_rank"}), {">Heads: ov stable rank<"});
+  shows(plot({"weights", "data/tiny-bert"}, {"ov_stable_rank"}), {">Heads: ov stable rank<"});
+  shows(plot(analyze, {"contributions.share"}), {">Heads: contributions share<"});
+  shows(plot(analyze, {"share", "--include", "contributions"}), {">Heads: contributions share<"});
+  const std::string inputs = shows(plot(analyze, {"entropy", "--per-input", "--text", "It was tired."}),
+                                   {"> 0</text>", "> 1</text>"});
+  CHECK(count_of(inputs, "<title>2, 3: ") == 2);
+  const std::vector<std::string> study = {"study", "data/tiny-bert", "--input", "data/sentences.txt"};
+  shows(plot(study, {"entropy", "--measures", "metrics"}), {">Heads: entropy<", ">data/tiny-bert<"});
+  shows(plot(study, {"positional.weight", "--measures", "positional"}), {"> offset -8<", "> offset 8<"});
+
+  const auto refused = [&](const std::vector<std::string>& arguments, const char* format = "svg") {
+    const RunResult result = run(arguments, format);
+    CHECK(result.status == 2);
+    return result.err;
+  };
+  CHECK(refused(plot(analyze, {"entropi"}))
+            .starts_with("attnctl: --plot entropi: this run has no such column of heads (did you mean "
+                         "\"entropy\"?); it has best_offset, "));
+  CHECK(refused(plot(analyze, {"contributions.shar"})).find("\"contributions.share\"") != std::string::npos);
+  CHECK(refused(plot({"weights", "data/tiny-bert"}, {"entropy"})).find("no numbers") != std::string::npos);
+  CHECK(refused(plot(analyze, {"entropy"}), "json") ==
+        "attnctl: --plot needs --format svg, or -o FILE.svg\n");
+  const std::string completion = run_attnctl({"completion", "bash"}).out;
+  CHECK(completion.find("special_token best_offset best_offset_share") != std::string::npos);
+}
+
 TEST_CASE("--show accepts the names 3.1, 3:1 and L3H1 of a head") {
   const auto drawn = [](const std::string& head) {
     const RunResult result = run_attnctl({"analyze", "data/tiny-llama", "--ids", "5,6,7,8", "--show", head});

@@ -1,6 +1,7 @@
 // Checks pictures as librsvg draws them: cells have the right colour at the right position, and texts are not
 // cut off at the edge of the page, do not overlap and do not leave their cells.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <regex>
@@ -178,6 +179,25 @@ TEST_CASE("pixels: similarities of 2, 12 and 64 heads") {
   }
 }
 
+TEST_CASE("pixels: letters of a legend in 3, 72 and 144 cells") {
+  for (const auto& size : {std::array<std::size_t, 2>{1, 3}, {6, 12}, {12, 12}}) {
+    const std::size_t cells = size[0] * size[1];
+    CAPTURE(cells);
+    std::vector<double> values;
+    HeatmapPage page{"Roles", {false, 0, 1, "Score of the first letter's role"}, 0, {}};
+    for (std::size_t i = 0; i < cells; ++i) {
+      values.push_back(static_cast<double>(i % 11) / 10);
+      page.cell_texts.emplace_back(i % 3 == 0 ? "IS" : i % 3 == 1 ? "." : "P");
+    }
+    page.heatmaps = {{"", "Head", "Layer", {}, {}, make_tensor({size[0], size[1]}, std::move(values))}};
+    page.legend = {
+        "I induction: mean weight on the token after the earlier copy of this token, in a random "
+        "sequence that is repeated once",
+        "", "S sink: mean weight on position 0", "P positional"};
+    texts_are_whole(drawn(page));
+  }
+}
+
 TEST_CASE("pixels: patterns with tokens, one and a grid") {
   for (const std::size_t tokens : {1U, 5U, 14U, 40U, 128U}) {
     CAPTURE(tokens);
@@ -209,6 +229,26 @@ TEST_CASE("pixels: the labels of 72 points do not overlap") {
   for (const std::vector<Cell>& row : rows)
     CHECK(svg.find(">" + std::get<std::string>(row[0]) + "</text>") != std::string::npos);
   texts_are_whole(svg);
+}
+
+TEST_CASE("an outline is the convex polygon of the points of the first column") {
+  const Table table = make_table(
+      "rows", {"x", "corner", "inside"},
+      {{0.0, 0.0, Cell()}, {1.0, 1.0, Cell()}, {1.0, 0.0, Cell()}, {0.0, 1.0, Cell()}, {0.4, Cell(), 0.5}});
+  const Chart chart{.title = "T", .x = "x", .y = {"corner", "inside"}, .points = true, .outline = true};
+  const std::string svg = drawn(ChartPage{"P", table, {chart}});
+  std::smatch found;
+  REQUIRE(std::regex_search(svg, found, std::regex("<polygon points=\"([^\"]*)\"")));
+  const std::string corners = found[1];
+  const std::regex pair("([0-9.]+),([0-9.]+)");
+  std::vector<std::array<double, 2>> points;
+  for (std::sregex_iterator it(corners.begin(), corners.end(), pair), end; it != end; ++it)
+    points.push_back({std::stod((*it)[1]), std::stod((*it)[2])});
+  REQUIRE(points.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {  // neighbours differ in one coordinate: sides, no diagonals
+    const auto& next = points[(i + 1) % 4];
+    CHECK((points[i][0] == next[0]) != (points[i][1] == next[1]));
+  }
 }
 
 TEST_CASE("pixels: lines and bars") {

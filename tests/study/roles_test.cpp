@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -130,15 +131,29 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
   const Words study = {"study", model, "--input", model + "/sentences.jsonl", "--format", "svg"};
   const RunResult result = run_attnctl(study);
   REQUIRE(result.status == 0);
-  for (const char* const letters : {">IS</text>", ">P</text>", ">.</text>", "I induction"}) {
+  for (const char* const letters :
+       {">IS</text>", ">P</text>", ">.</text>", "I</text>", "data/tiny-llama</text>",
+        ">induction: random sequence, repeated once: mean weight"}) {
     CAPTURE(letters);
-    CHECK(result.out.find(letters) != std::string::npos);
+    CHECK(std::regex_replace(result.out, std::regex("</?tspan[^>]*>"), "").find(letters) !=
+          std::string::npos);
   }
+  const auto colours_of = [&](const std::string& pattern) {
+    std::set<std::string> colours;
+    const std::regex letter(pattern);
+    for (std::sregex_iterator it(result.out.begin(), result.out.end(), letter), end; it != end; ++it)
+      colours.insert((*it)[1]);
+    return colours;
+  };
+  const std::set<std::string> induction = colours_of("<tspan fill=\"([^\"]*)\">I<");
+  CHECK(induction.size() == 1);
+  CHECK(colours_of("<g fill=\"([^\"]*)\"><text[^>]*>I<") == induction);  // the legend
+  CHECK(colours_of("<tspan fill=\"([^\"]*)\">S<") != induction);
   Words without = study;
   without.insert(without.end(), {"--measures", "metrics"});
   const RunResult refused = run_attnctl(without);
   CHECK(refused.status == 2);
-  CHECK(refused.err.find("only the measure roles has a picture") != std::string::npos);
+  CHECK(refused.err.find("give --plot entropy") != std::string::npos);
 }
 
 /// Returns a rule as a table row of docs/roles.md.

@@ -81,6 +81,12 @@ void run_analysis(AnalysisRequest options) {
   request.form = target.format.form;
   request.format = target.format.name;
   if (!target.all_columns) request.columns = options.output.columns;
+  if (const std::string& plot = options.output.plot; !plot.empty() && !options.include_given) {
+    const std::size_t dot = plot.find('.');  // computes only the table of this column
+    const bool ranks = !options.with_inputs || plot.ends_with("_rank");
+    options.include = dot != std::string::npos ? plot.substr(0, dot) : ranks ? "weights" : "metrics";
+    options.include_given = true;
+  }
   request.includes =
       inspect::resolve_includes(options.include, options.include_given, options.with_inputs, request.form);
   const bool read = request.form == inspect::Form::text || request.form == inspect::Form::pictures;
@@ -238,7 +244,11 @@ void add_result_options(Command& command, AnalysisRequest& request) {
         "; with --from: of keys per head (default: 5) and, with --sort WORD, of heads; with logits: of "
         "tokens (default: 5)";
   }
+  std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
+  if (!request.with_inputs)
+    std::erase_if(columns, [](const std::string& name) { return !name.ends_with("_rank"); });
   add_table_option(command, request.output, tables);
+  add_plot_option(command, request.output, std::move(columns));
   command.add("Output",
               {{"--compress", &request.output.compress, "With npz: compress the arrays"},
                {.names = "--sort",

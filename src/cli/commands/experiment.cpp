@@ -61,8 +61,6 @@ void run_experiment(const Experiment& experiment, const ExperimentOptions& reque
   for (const char* name : kSaved)
     if (!request.save.empty()) outputs.push_back({"--save", std::filesystem::path(request.save) / name});
   const Target target = resolve_target(options, inputs, std::move(outputs));
-  if (!options.picture.empty() && target.format.form != inspect::Form::pictures)
-    fail(Status::usage, "--picture needs --format svg, or -o FILE.svg");
   Session session(request.run);
   ResultWriter writer(target, options, session);
   Results results = textbook::results_of(experiment(session), request.show);

@@ -192,6 +192,7 @@ void add_result_options(Command& command, CommandOptions& options) {
   add_table_option(command, options.output,
                    "heads,distributions,positional,special,repeats,rare,distance,pairs,rollout,relations,"
                    "trees,coreference,probe,roles");
+  add_plot_option(command, options.output, texts_of(study::metrics_measure().definitions, &Definition::name));
   add_worker_options(command, options.run);
 }
 

@@ -69,6 +69,7 @@ struct OutputOptions {
   std::string table;
   /// Table to write if --table is not given; empty: write all tables to a folder.
   std::string default_table = {};
+  std::string plot;     // --plot: a column of heads to draw as SVG
   std::string picture;  // name of the picture to write as SVG; empty: the first picture
   std::optional<int> digits;
   std::vector<std::string> columns = {};  // --columns
@@ -83,6 +84,8 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
 /// says what --table does in the formats that write tables.
 void add_table_option(Command& command, OutputOptions& options, std::string_view names,
                       const char* help = "write only this table, as one file instead of a folder of tables");
+/// Adds --plot; completion offers `columns`.
+void add_plot_option(Command& command, OutputOptions& options, std::vector<std::string> columns);
 
 struct ResourceOptions {
   std::size_t threads = 0;   // 0: all cores available to this process

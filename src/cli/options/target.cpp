@@ -179,6 +179,8 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   if (!target.table.empty() && !tables)
     fail(Status::usage, "--table needs --format {}, or -o FILE with this extension",
          table_formats(options.formats));
+  if (!(options.plot + options.picture).empty() && format.form != Form::pictures)
+    fail(Status::usage, "--{} needs --format svg, or -o FILE.svg", options.plot.empty() ? "picture" : "plot");
   if (tables && target.table.empty()) target.table = options.default_table;
   if (target.is_folder() && (to_stdout || by_extension != nullptr)) {
     fail(Status::usage,

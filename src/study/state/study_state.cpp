@@ -335,12 +335,15 @@ Results study_results(const StudyState& state, Pool& pool) {
         TextLine{fmt::format("--null-shuffle {}", header.null_shuffles),
                  ": JSON and CSV have the results for shuffled tokens (shuffled, shuffled_held_out)"});
   }
-  results.picture_hint = "only the measure roles has a picture; docs/plotting.md shows other plots";
+  results.subtitle = {header.model_path};
+  results.picture_hint = "add the measure roles, or give --plot entropy or another column";
   if (!found.strongest.empty()) {
     found.text.emplace_back(
         TextTable{"Strongest heads (null: the value of uniform attention)", strongest_table(found)});
   }
   results.append(std::move(found));
+  for (View& view : results.pictures)
+    std::visit([&](auto& page) { page.subtitle = results.subtitle; }, view.page);
   for (Table& table : results.tables) table = with_definitions(std::move(table));
   std::vector<Warning> warnings = state.warnings();
   if (counts.skipped > 0)
