@@ -311,7 +311,7 @@ struct Results {
   std::vector<Tensor> arrays = {};         // NPZ
   std::vector<PageBlock> text = {};        // text
   std::vector<View> pictures = {};         // SVG: the first one, or the one that the user names
-  std::vector<std::string> subtitle = {};  // the model, and the text if there is only one; for heads_view()
+  std::vector<std::string> subtitle = {};  // of heads_page(): the model, and the text if there is only one
   std::string picture_hint = {};  // advice in the error message for --format svg if there are no pictures
 
   /// Appends the members of `other`. Its picture hint is used only if this object has none.

@@ -30,11 +30,11 @@ using nlohmann::json;
 const std::string kLlama = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
 const std::string kCorpus = ATTNCTL_SOURCE_DIR "/tests/golden/study/corpus.txt";
 
-json study(const std::string& input, const std::vector<std::string>& more) {
+json study(const std::string& input, const std::vector<std::string>& more, const std::string& warning = "") {
   std::vector<std::string> words = {"study", kLlama, "--input", input, "--format", "json"};
   words.insert(words.end(), more.begin(), more.end());
   const RunResult result = run_attnctl(words);
-  CHECK(result.err == "");
+  CHECK(result.err == warning);
   REQUIRE(result.status == 0);
   return json::parse(result.out);
 }
@@ -317,8 +317,12 @@ TEST_CASE("rollout of the last layer agrees with analyze and ends at a layer wit
   CHECK(all.size() == 8);  // position 0 and <s> in each of four layers
   CHECK(study(input, {"--measures", "rollout", "--layers", "0-1"})["rollout"] ==
         json(std::vector<json>(all.begin(), all.begin() + 4)));
-  CHECK(study(input, {"--measures", "rollout", "--layers", "1-3"})["rollout"].empty());
-  CHECK(study(input, {"--measures", "rollout", "--heads", "0.0,0.1,0.2,1.0"})["rollout"].empty());
+  for (const std::vector<std::string>& selected :
+       {std::vector<std::string>{"--layers", "1-3"}, {"--heads", "0.0,0.1,0.2,1.0"}}) {
+    const std::string warning =
+        "attnctl: warning: rollout is empty: it starts at layer 0, so select all heads of layer 0\n";
+    CHECK(study(input, {"--measures", "rollout", selected[0], selected[1]}, warning)["rollout"].empty());
+  }
 }
 
 /// Whether a block knows the rows drawn so far, and the number of rows that all blocks kept.
