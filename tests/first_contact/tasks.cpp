@@ -207,6 +207,12 @@ std::vector<Task> data_scientist_tasks() {
        .command = kAnalyze + kAnimal + "--table heads -o heads.csv && head -1 heads.csv | tr , '\\n'",
        .shows = {"entropy entropy_bits confidence", "best_offset_share"},
        .hides = {"attnctl:"}},
+      {.number = 21,
+       .words = "A picture of a metric by layer and head",
+       .command = kAnalyze + kAnimal +
+                  "--plot entropy -o e.svg && grep -oE '>(Heads: entropy|entropy .nats.)<' e.svg",
+       .shows = {">Heads: entropy<", ">entropy (nats)<"},
+       .hides = {"attnctl:"}},
       {.number = 22,
        .words = "All patterns of a model of 72 heads in one figure",
        .command = "attnctl analyze models/heads72.json --ids 1,2,3,4,5 -o all.svg && grep -oE '>(0.0|5.11)<' "
@@ -298,8 +304,8 @@ std::vector<Task> researcher_tasks() {
        .piped = {"\"schema\": \"attnctl.study/", "\"sentences\": 12"}},
       {.number = 31,
        .words = "Roles as a figure",
-       .command = kStudy + "-o roles.svg && grep -oE '>(Roles|0, 3)[^<]*' roles.svg",
-       .shows = {">Roles of heads: P positional", ">0, 3: 0.93"},
+       .command = kStudy + "-o roles.svg && grep -oE '>(Roles|0, 3|positional)[^<]*' roles.svg",
+       .shows = {">Roles of heads", ">0, 3: 0.93", ">positional: share of rows"},
        .hides = {"attnctl:"}},
       {.number = 33,
        .words = "Syntax of a plain text",

@@ -49,7 +49,7 @@ TEST_CASE("classes of code points that differ between versions of Unicode") {
       {U'\u00B2', uni::number | uni::regex_number},
       {U'\u200D', uni::word | uni::bert_dropped},
       {U'\u24B6', uni::word},
-      {U'\u166D', uni::punctuation},                                // So since Unicode 12
+      {U'\u166D', uni::punctuation},                                     // So since Unicode 12
       {U'\u2E43', 0},                                                    // P since Unicode 9
       {U'\u08E2', 0},                                                    // Cf since Unicode 9
       {U'\u1734', uni::word | uni::bert_mark | uni::mark | both_cases},  // Mc since Unicode 14

@@ -91,18 +91,18 @@ class Utf8 {
 /// Sets of code points that tokenizers use, one bit each. The reference implementation (Hugging Face
 /// tokenizers 0.23.3) uses several libraries, each with its own version of Unicode.
 enum Class : std::uint16_t {
-  white_space = 1U << 0U,       // property White_Space
-  punctuation = 1U << 1U,  // ASCII symbols and general category P, Unicode 8
-  word = 1U << 2U,              // \w of the pre-tokenizer Whitespace and of single_word, Unicode 16
-  number = 1U << 3U,            // general category N in the pre-tokenizer Digits, Unicode 17
-  regex_letter = 1U << 4U,      // \p{L} of regular expressions, Unicode 16
-  regex_number = 1U << 5U,      // \p{N} of regular expressions, Unicode 16
-  bert_mark = 1U << 6U,         // general category Mn, removed by strip_accents of BertNormalizer, Unicode 8
-  bert_dropped = 1U << 7U,      // removed by clean_text of BertNormalizer, Unicode 8
-  cjk = 1U << 8U,               // ideographs, which BertNormalizer surrounds with spaces
-  mark = 1U << 9U,              // general category M, removed by the normalizer StripAccents, Unicode 9
-  regex_capital = 1U << 10U,    // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], Unicode 16
-  regex_small = 1U << 11U,      // [\p{Ll}\p{Lm}\p{Lo}\p{M}], Unicode 16
+  white_space = 1U << 0U,     // property White_Space
+  punctuation = 1U << 1U,     // ASCII symbols and general category P, Unicode 8
+  word = 1U << 2U,            // \w of the pre-tokenizer Whitespace and of single_word, Unicode 16
+  number = 1U << 3U,          // general category N in the pre-tokenizer Digits, Unicode 17
+  regex_letter = 1U << 4U,    // \p{L} of regular expressions, Unicode 16
+  regex_number = 1U << 5U,    // \p{N} of regular expressions, Unicode 16
+  bert_mark = 1U << 6U,       // general category Mn, removed by strip_accents of BertNormalizer, Unicode 8
+  bert_dropped = 1U << 7U,    // removed by clean_text of BertNormalizer, Unicode 8
+  cjk = 1U << 8U,             // ideographs, which BertNormalizer surrounds with spaces
+  mark = 1U << 9U,            // general category M, removed by the normalizer StripAccents, Unicode 9
+  regex_capital = 1U << 10U,  // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], Unicode 16
+  regex_small = 1U << 11U,    // [\p{Ll}\p{Lm}\p{Lo}\p{M}], Unicode 16
 };
 
 /// Returns the table with the Class bits of every code point.
