@@ -8,11 +8,6 @@
 
 namespace attnctl::analysis {
 
-/// Returns |a - b|, or 0 if a and b are the same infinity (masked scores).
-static double difference(double a, double b) {
-  return a == b ? 0 : std::abs(a - b);
-}
-
 /// Returns the larger of a and b, or NaN if one of them is NaN.
 static double larger(double a, double b) {
   return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, b);
@@ -43,7 +38,8 @@ void CompareObserver::compare(const Key& key, MatrixView<const float> got, const
   for (std::size_t r = 0; r < got.rows; ++r) {
     for (std::size_t c = 0; c < got.cols; ++c) {
       const double wanted = want(first_row + r, c);
-      largest_difference = larger(largest_difference, difference(static_cast<double>(got(r, c)), wanted));
+      const auto found = static_cast<double>(got(r, c));  // of masked scores, both are the same infinity
+      largest_difference = larger(largest_difference, found == wanted ? 0 : std::abs(found - wanted));
       if (std::isfinite(wanted)) largest_value = std::max(largest_value, std::abs(wanted));
     }
   }

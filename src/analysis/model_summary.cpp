@@ -340,12 +340,6 @@ Table side_by_side(const Table& comparison) {
   return make_table(comparison.name, std::move(header), std::move(rows));
 }
 
-Table text_table(const SummaryPart& part) {
-  if (const Record* record = std::get_if<Record>(&part.content)) return record_table(part, *record);
-  const Table& table = std::get<Table>(part.content);
-  return part.name == "comparison" ? side_by_side(table) : table;
-}
-
 struct Words {
   std::vector<std::string> list;
 
@@ -517,13 +511,17 @@ Results model_summary(const std::optional<SummarySubject>& subject, const Summar
     const std::size_t positions = subject->config.max_positions.value_or(kUsualLength);
     const std::size_t length = asked.length.value_or(std::min(kUsualLength, positions));
     for (const SummaryPart& part : summary_parts(*subject, asked, length)) {
+      Table shown;
       if (const Record* record = std::get_if<Record>(&part.content)) {
         document.head.set(part.name, *record);
+        shown = record_table(part, *record);
       } else {
-        add_table(std::get<Table>(part.content), part.record);
+        const Table& table = std::get<Table>(part.content);
+        add_table(table, part.record);
+        shown = part.name == "comparison" ? side_by_side(table) : table;
       }
       if (part.name == "architecture") document.head.set("length", length).set("batch", asked.batch);
-      results.text.emplace_back(TextTable{part.title, text_table(part)});
+      results.text.emplace_back(TextTable{part.title, shown});
     }
   }
   if (asked.families) add_table(families_table(), "family");

@@ -50,15 +50,6 @@ constexpr std::array kBasicIncludes = {
 };
 // clang-format on
 
-void require_tables(const Includes& includes) {
-  const auto require = [](bool tables, std::string_view name) {
-    if (!tables)
-      fail(Status::usage, "{} has no table; leave it out of --include, or use --format json or jsonl", name);
-  };
-  for (const BasicInclude& each : kBasicIncludes) require(each.tables || !(includes.*each.member), each.name);
-  for (const AnalysisRow* row : includes.analyses) require(row->tables, row->include);
-}
-
 }  // namespace
 
 std::vector<std::string> include_names(bool weights_only) {
@@ -117,7 +108,14 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
          fmt::join(include_names(true), ", "));
   if (form == Form::tables) {
     if (!with_inputs && !given) includes.directions = false;
-    require_tables(includes);
+    const auto require = [](bool tables, std::string_view name) {
+      if (!tables)
+        fail(Status::usage, "{} has no table; leave it out of --include, or use --format json or jsonl",
+             name);
+    };
+    for (const BasicInclude& each : kBasicIncludes)
+      require(each.tables || !(includes.*each.member), each.name);
+    for (const AnalysisRow* row : includes.analyses) require(row->tables, row->include);
   }
   // By default, text has no patterns, and a picture shows the patterns or, without inputs, the weights.
   if (form == Form::text && !given) includes.patterns = false;

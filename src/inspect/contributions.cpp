@@ -2,7 +2,6 @@
 
 #include <array>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "analysis/head_axes.hpp"

@@ -21,7 +21,19 @@ class LargestValue final : public Analysis, private forward::Observer {
   using Analysis::Analysis;
 
   std::vector<forward::Observer*> observers() override { return {this}; }
-  Results finish() override;
+  Results finish() override {
+    HeadTable table{.name = "largest_value",
+                    .title = "Weight on the key with the largest value (null: uniform attention)",
+                    .columns = columns_of(kLargestValueColumns, {"rows", "share", "null_mean"}),
+                    .rows = {}};
+    for (const State& state : states_) {
+      const bool defined = state.rows > 0 && std::isfinite(state.share);
+      const auto rows = static_cast<double>(state.rows);
+      table.rows.push_back(row_of(state.rows, defined ? state.share / rows : kUndefined,
+                                  defined ? state.uniform / rows : kUndefined));
+    }
+    return results_of_heads(input_.config(), input_.selection, table);
+  }
 
  private:
   struct State {
@@ -32,68 +44,49 @@ class LargestValue final : public Analysis, private forward::Observer {
   };
 
   [[nodiscard]] forward::Needs needs() const override { return {.scores = true, .values = true}; }
-  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  void begin(const model::Model& model, const input::Batch& batch) override;
-  void panel(const forward::AttentionPanel& panel) override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& /*model*/,
+                                     const input::Batch& batch) const override {
+    std::uint64_t keys = 0;
+    for (const input::Sequence& sequence : batch.sequences)
+      keys = std::max<std::uint64_t>(keys, sequence.keys());
+    return axes_.heads().size() * (sizeof(State) + keys * sizeof(double));
+  }
+  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {
+    states_.assign(axes_.heads().size(), {});
+  }
+  void panel(const forward::AttentionPanel& panel) override {
+    const auto head = axes_.place({panel.layer, panel.head});
+    if (!head) return;
+    State& state = states_[*head];
+    if (panel.first_query == 0) {
+      state.norms.assign(panel.v.rows, 0);
+      for (std::size_t j = 0; j < panel.v.rows; ++j) {
+        for (const float value : panel.v.row(j)) state.norms[j] += double{value} * double{value};
+      }
+    }
+    const forward::KeyRange keys = panel.keys();
+    for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+      const std::span<const float> weights = panel.pattern.row(r);
+      std::size_t visible = 0;
+      std::size_t largest = keys.first;
+      for (std::size_t j = keys.first; j < keys.last; ++j) {
+        // If the panel has no scores, a weight of 0 marks a hidden key.
+        const bool hidden = panel.scores.empty()
+                                ? weights[j] == 0
+                                : panel.scores(r, j) == -std::numeric_limits<float>::infinity();
+        if (hidden) continue;
+        if (visible++ == 0 || state.norms[j] > state.norms[largest]) largest = j;
+      }
+      if (visible == 0) continue;
+      state.share += double{weights[largest]};
+      state.uniform += 1 / static_cast<double>(visible);
+      ++state.rows;
+    }
+  }
 
   analysis::HeadAxes axes_{input_.selection.heads};
   std::vector<State> states_;  // [selected heads]
 };
-
-std::uint64_t LargestValue::memory(const model::Model& /*model*/, const input::Batch& batch) const {
-  std::uint64_t keys = 0;
-  for (const input::Sequence& sequence : batch.sequences)
-    keys = std::max<std::uint64_t>(keys, sequence.keys());
-  return axes_.heads().size() * (sizeof(State) + keys * sizeof(double));
-}
-
-void LargestValue::begin(const model::Model& /*model*/, const input::Batch& /*batch*/) {
-  states_.assign(axes_.heads().size(), {});
-}
-
-void LargestValue::panel(const forward::AttentionPanel& panel) {
-  const auto head = axes_.place({panel.layer, panel.head});
-  if (!head) return;
-  State& state = states_[*head];
-  if (panel.first_query == 0) {
-    state.norms.assign(panel.v.rows, 0);
-    for (std::size_t j = 0; j < panel.v.rows; ++j) {
-      for (const float value : panel.v.row(j)) state.norms[j] += double{value} * double{value};
-    }
-  }
-  const forward::KeyRange keys = panel.keys();
-  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
-    const std::span<const float> weights = panel.pattern.row(r);
-    std::size_t visible = 0;
-    std::size_t largest = keys.first;
-    for (std::size_t j = keys.first; j < keys.last; ++j) {
-      // If the panel has no scores, a weight of 0 marks a hidden key.
-      const bool hidden = panel.scores.empty()
-                              ? weights[j] == 0
-                              : panel.scores(r, j) == -std::numeric_limits<float>::infinity();
-      if (hidden) continue;
-      if (visible++ == 0 || state.norms[j] > state.norms[largest]) largest = j;
-    }
-    if (visible == 0) continue;
-    state.share += double{weights[largest]};
-    state.uniform += 1 / static_cast<double>(visible);
-    ++state.rows;
-  }
-}
-
-Results LargestValue::finish() {
-  HeadTable table{.name = "largest_value",
-                  .title = "Weight on the key with the largest value (null: uniform attention)",
-                  .columns = columns_of(kLargestValueColumns, {"rows", "share", "null_mean"}),
-                  .rows = {}};
-  for (const State& state : states_) {
-    const bool defined = state.rows > 0 && std::isfinite(state.share);
-    const auto rows = static_cast<double>(state.rows);
-    table.rows.push_back(row_of(state.rows, defined ? state.share / rows : kUndefined,
-                                defined ? state.uniform / rows : kUndefined));
-  }
-  return results_of_heads(input_.config(), input_.selection, table);
-}
 
 }  // namespace
 

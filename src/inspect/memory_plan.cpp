@@ -30,16 +30,6 @@ std::uint64_t with_process(std::uint64_t bytes) {
   return std::max(use.peak, saturating_sum(use.now, kProgramBytes, bytes));
 }
 
-[[noreturn]] void refuse(std::uint64_t given, std::uint64_t needed) {
-  const std::uint64_t smallest = saturating_sum(needed, kNamedMargin + kMebibyte - 1) / kMebibyte;
-  fail(
-      Status::limit,
-      "--memory: {} bytes are too few; the smallest figure that works is {}M; you can also select fewer "
-      "--layers or --heads, shorten the inputs, use fewer --threads or, in analyze and weights, request less "
-      "with --include or use --format npz",
-      given, smallest);
-}
-
 }  // namespace
 
 std::size_t plan_memory(std::uint64_t limit, const WorkBytes& work) {
@@ -48,7 +38,14 @@ std::size_t plan_memory(std::uint64_t limit, const WorkBytes& work) {
   if (with_process(saturating_sum(work.kept, resident)) <= limit) return 0;
   const std::uint64_t streamed = std::max(work.weights_streamed, work.pass.streamed(work.pass.block_rows));
   const std::uint64_t needed = with_process(saturating_sum(work.kept, streamed));
-  if (needed > limit) refuse(limit, needed);
+  if (needed > limit) {
+    const std::uint64_t smallest = saturating_sum(needed, kNamedMargin + kMebibyte - 1) / kMebibyte;
+    fail(Status::limit,
+         "--memory: {} bytes are too few; the smallest figure that works is {}M; you can also select fewer "
+         "--layers or --heads, shorten the inputs, use fewer --threads or, in analyze and weights, request "
+         "less with --include or use --format npz",
+         limit, smallest);
+  }
   const std::uint64_t others = saturating_sum(memory_use().now, kProgramBytes, work.kept);
   const std::uint64_t spare = limit - std::min(others, limit);
   return std::max<std::size_t>({work.pass.streamed_rows(spare), work.pass.block_rows, 1});

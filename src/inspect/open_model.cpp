@@ -111,6 +111,24 @@ model::HeadId parse_head(std::string_view word, const model::ModelConfig& config
   return {index, parsed->head};
 }
 
+/// Parses a list of numbers less than `count` and ranges of them. Returns them in ascending order, each once.
+std::vector<std::size_t> parse_ranges(const std::string& option, const std::string& list, std::size_t count) {
+  std::set<std::size_t> numbers;
+  for (const std::string_view word : split(list, ',')) {
+    const std::vector<std::string_view> ends = split(word, '-');
+    const auto first = parse_number(ends.front());
+    const auto last = parse_number(ends.back());
+    if (ends.size() > 2 || !first || !last || *first > *last) {
+      fail(Status::usage, "{}: got \"{}\", need numbers and ranges such as 0,3-5", option, escaped(word));
+    }
+    if (*last >= count) {
+      fail(Status::usage, "{}: got {}, the layers are 0 to {}", option, *last, count - 1);
+    }
+    for (std::size_t i = *first; i <= *last; ++i) numbers.insert(i);
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
 }  // namespace
 
 OpenModel open_model(const std::string& model, const std::optional<std::string>& config, Warnings& warnings) {
@@ -132,23 +150,6 @@ tokenizer::TokenizerOrigin tokenizer_origin(const std::string& model) {
   tokenizer::TokenizerOrigin origin{checkpoint::model_directory(model), nullptr};
   if (std::filesystem::is_regular_file(model)) origin.section = checkpoint::read_tokenizer_section(model);
   return origin;
-}
-
-std::vector<std::size_t> parse_ranges(const std::string& option, const std::string& list, std::size_t count) {
-  std::set<std::size_t> numbers;
-  for (const std::string_view word : split(list, ',')) {
-    const std::vector<std::string_view> ends = split(word, '-');
-    const auto first = parse_number(ends.front());
-    const auto last = parse_number(ends.back());
-    if (ends.size() > 2 || !first || !last || *first > *last) {
-      fail(Status::usage, "{}: got \"{}\", need numbers and ranges such as 0,3-5", option, escaped(word));
-    }
-    if (*last >= count) {
-      fail(Status::usage, "{}: got {}, the layers are 0 to {}", option, *last, count - 1);
-    }
-    for (std::size_t i = *first; i <= *last; ++i) numbers.insert(i);
-  }
-  return {numbers.begin(), numbers.end()};
 }
 
 std::vector<std::size_t> select_layers(const HeadChoice& choice, const model::ModelConfig& config,

@@ -53,9 +53,4 @@ struct HeadChoice {
 [[nodiscard]] std::vector<std::size_t> select_layers(const HeadChoice& choice,
                                                      const model::ModelConfig& config, bool targets = true);
 
-/// Parses a list of layer numbers and ranges such as "0,3-5". Returns the numbers in ascending order, each
-/// once. Numbers must be less than `count`. Throws Error(usage) that names `option` if the list is invalid.
-[[nodiscard]] std::vector<std::size_t> parse_ranges(const std::string& option, const std::string& list,
-                                                    std::size_t count);
-
 }  // namespace attnctl::inspect

@@ -17,10 +17,6 @@ namespace {
 using analysis::CircuitAnalysis;
 using analysis::HeadSpectrum;
 
-std::string circuit_name(const CircuitAnalysis& circuit) {
-  return std::string(name_of(circuit.circuit));
-}
-
 std::size_t layer_of(const HeadSpectrum& head) {
   return head.head.layer;
 }
@@ -30,7 +26,7 @@ Section similarity_section(const RunResults& run) {
   List items;
   for (const CircuitAnalysis* circuit : run.weights->circuits()) {
     for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
-      Record record{{{"circuit", circuit_name(*circuit)},
+      Record record{{{"circuit", std::string(name_of(circuit->circuit))},
                      {"component", analysis::component_cell(config, each.heads.front().layer)},
                      {"layer", analysis::number_cell(config, each.layer)},
                      {"heads", names_of(config, each.heads)},
@@ -56,7 +52,7 @@ Section effective_ranks_section(const analysis::WeightsAnalysis& weights, const 
         names.emplace_back(model::head_name(config, head.head));
         values.push_back(or_null(head.effective_rank));
       }
-      items.emplace_back(Record{{{"circuit", circuit_name(*circuit)},
+      items.emplace_back(Record{{{"circuit", std::string(name_of(circuit->circuit))},
                                  {"component", analysis::component_cell(config, layer)},
                                  {"layer", analysis::number_cell(config, layer)},
                                  {"heads", std::move(names)},
@@ -73,7 +69,7 @@ Section directions_section(const analysis::WeightsAnalysis& weights, const model
       const std::size_t count = head.left.rows();
       const std::span<const double> strongest = std::span(head.singular_values).first(count);
       items.emplace_back(Record{{{"head", model::head_name(config, head.head)},
-                                 {"circuit", circuit_name(*circuit)},
+                                 {"circuit", std::string(name_of(circuit->circuit))},
                                  {"singular_values", float_array({count}, strongest)},
                                  {"left", tensor_of(head.left)},
                                  {"right", tensor_of(head.right)}}});
@@ -186,19 +182,6 @@ HeatmapPage similarity_page(const RunResults& run) {
   return page;
 }
 
-/// Returns the number of singular values per head in the array: k for QK and min(k, v) for OV, where k is the
-/// query/key width and v the value width. Returns the maximum if layers differ.
-std::size_t spectrum_width(analysis::Circuit circuit, const model::ModelConfig& config,
-                           const forward::Selection& selection) {
-  std::size_t width = 0;
-  for (const model::HeadId id : selection.heads) {
-    const model::AttentionConfig& attention = config.layers[id.layer].attention;
-    const bool is_qk = circuit == analysis::Circuit::qk;
-    width = std::max(width, is_qk ? attention.d_head : std::min(attention.d_head, attention.d_value));
-  }
-  return width;
-}
-
 CircuitAnalysis of_component(const CircuitAnalysis& circuit, model::Component component,
                              const model::ModelConfig& config) {
   const auto other = [&](model::HeadId head) { return config.layers[head.layer].component != component; };
@@ -214,7 +197,12 @@ CircuitAnalysis of_component(const CircuitAnalysis& circuit, model::Component co
 /// values than the array.
 Tensor singular_values_array(const CircuitAnalysis& circuit, const forward::Selection& selection,
                              const std::string& name, const RunResults& run) {
-  const std::size_t width = spectrum_width(circuit.circuit, run.config(), selection);
+  const bool is_qk = circuit.circuit == analysis::Circuit::qk;
+  std::size_t width = 0;  // values per head (see add_weights_arrays): the most of all layers
+  for (const model::HeadId id : selection.heads) {
+    const model::AttentionConfig& attention = run.config().layers[id.layer].attention;
+    width = std::max(width, is_qk ? attention.d_head : std::min(attention.d_head, attention.d_value));
+  }
   std::vector<double> values;
   std::size_t most = 0;
   for (const HeadSpectrum& head : circuit.heads) {
@@ -236,7 +224,7 @@ void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const an
                           const RunResults& run) {
   const forward::Selection& selection = heads.selection;
   const CircuitAnalysis circuit = of_component(all, heads.component, run.config());
-  const std::string prefix = prefix_of(heads.component) + circuit_name(circuit);
+  const std::string prefix = prefix_of(heads.component) + std::string(name_of(circuit.circuit));
   std::vector<HeadPairs> pairs;
   for (const analysis::SubspaceSimilarity& each : circuit.similarity)
     pairs.push_back({each.layer, each.heads, each.values.values()});

@@ -81,7 +81,11 @@ class LayeredNetwork {
   [[nodiscard]] std::int64_t max_flow(std::size_t from, std::size_t to) {
     std::int64_t flow = 0;
     while (label(from, to)) flow += block(from);
-    restore();
+    for (const auto& [layer, above, below] : touched_) {  // restores the network
+      const std::int64_t sent = capacity_[layer](above, below) - room_[layer](above, below);
+      if (sent != 0) change(layer, above, below, -sent);
+    }
+    touched_.clear();
     return flow;
   }
 
@@ -199,14 +203,6 @@ class LayeredNetwork {
     set(room_above_[layer].view().row(below), above, room > 0);
     set(flow_above_[layer].view().row(below), above, room < capacity);
     set(flow_below_[layer].view().row(above), below, room < capacity);
-  }
-
-  void restore() {
-    for (const auto& [layer, above, below] : touched_) {
-      const std::int64_t flow = capacity_[layer](above, below) - room_[layer](above, below);
-      if (flow != 0) change(layer, above, below, -flow);
-    }
-    touched_.clear();
   }
 
   std::size_t n_;

@@ -175,12 +175,6 @@ bool serves_in_place(const ComparedHead& a, const ComparedHead& b) {
          same_kind(a.factors->left, b.factors->left) && same_kind(a.factors->right, b.factors->right);
 }
 
-/// Returns the cosine from the inner product of two circuits, or NaN if the inner product overflowed.
-double cosine_of(double inner, const ComparedHead& a, const ComparedHead& b) {
-  const double cosine = inner / a.norm / b.norm;
-  return std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : std::numeric_limits<double>::quiet_NaN();
-}
-
 /// The pairs of two ranges of heads of one set.
 struct Rectangle {
   std::size_t set;
@@ -224,7 +218,9 @@ struct Comparer {
         const bool in_place = serves_in_place(rows[i], cols[j]);
         if (in_place && !std::exchange(multiplied, true)) block.multiply(rows, cols);
         const double inner = in_place ? block.inner(i, j) : pair.inner(rows[i], cols[j]);
-        use(i, j, cosine_of(inner, rows[i], cols[j]));
+        const double cosine = inner / rows[i].norm / cols[j].norm;  // not finite if `inner` overflowed
+        constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
+        use(i, j, std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : undefined);
       }
     }
   }

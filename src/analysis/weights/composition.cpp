@@ -5,7 +5,6 @@
 #include <complex>
 #include <map>
 #include <numeric>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -84,17 +83,6 @@ Matrix through_vocabulary(const model::Model& model, Pool& pool) {
   return sum;
 }
 
-std::optional<double> score_of(std::span<const std::complex<double>> eigenvalues) {
-  double real = 0;
-  double magnitude = 0;
-  for (const std::complex<double>& value : eigenvalues) {
-    real += value.real();
-    magnitude += std::abs(value);
-  }
-  if (magnitude == 0) return std::nullopt;
-  return std::clamp(real / magnitude, -1.0, 1.0);
-}
-
 std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, const Matrix& vocabulary) {
   if (ov.left.dimension() != vocabulary.cols() || ov.right.dimension() != vocabulary.rows()) return {};
   const Matrix w_v = ov.left.columns(head);   // W_V^T of the head [v, d]
@@ -103,7 +91,14 @@ std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, con
   Matrix core(w_o.rows(), w_v.rows());
   linalg::gemm_nt(written.view(), w_v.view(), core.view());
   if (!linalg::all_finite(core.values())) return std::nullopt;
-  return score_of(linalg::eigenvalues(core.view()));
+  double real = 0;
+  double magnitude = 0;
+  for (const std::complex<double>& value : linalg::eigenvalues(core.view())) {
+    real += value.real();
+    magnitude += std::abs(value);
+  }
+  if (magnitude == 0) return std::nullopt;
+  return std::clamp(real / magnitude, -1.0, 1.0);
 }
 
 /// Returns R B^T / |R B^T|_F [r, dimension of b], where A = Q R is a QR decomposition. The smaller matrix R
@@ -136,11 +131,6 @@ OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::si
   const CircuitFactor& far = towards_left ? factors->right : factors->left;
   Matrix far_columns = far.columns(head);
   return half_of(far_columns, met.columns(head));
-}
-
-OwnedMatrix<float> reading_half(const LayerCircuits& layer, CompositionKind kind, std::size_t head) {
-  return kind == CompositionKind::value ? half_of(layer.ov, head, true)
-                                        : half_of(layer.qk, head, kind == CompositionKind::query);
 }
 
 /// Returns the Frobenius norm of a b^T.
@@ -227,7 +217,10 @@ class Composer {
     std::vector<OwnedMatrix<float>> reading(kinds * count);
     pool_.run(reading.size(), [&](std::size_t task, std::size_t) {
       const CompositionKind kind = compositions_[task / count].kind;
-      reading[task] = reading_half(layer, kind, heads_[first + task % count].head);
+      const std::size_t head = heads_[first + task % count].head;
+      reading[task] = kind == CompositionKind::value
+                          ? half_of(layer.ov, head, true)
+                          : half_of(layer.qk, head, kind == CompositionKind::query);
     });
     pool_.run(kinds * first, [&](std::size_t task, std::size_t) {
       const std::size_t kind = task / first;
