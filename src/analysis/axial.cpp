@@ -84,7 +84,6 @@ class AddToRows final : public forward::Observer {
   std::span<input::Sequence> rows_;
 };
 
-/// Runs the sequences [first, first + count) of a batch as a separate batch.
 void run_part(const model::Model& model, input::Batch& batch, std::size_t first, std::size_t count,
               const forward::Selection& selection, const std::vector<forward::Observer*>& observers,
               forward::RunContext& context) {

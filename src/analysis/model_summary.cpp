@@ -202,7 +202,6 @@ Record stored_record(const model::Model& model) {
   return record;
 }
 
-/// Returns the tensors of the checkpoint that are not parameters, with their roles.
 Table tensors_apart(const model::Model& model) {
   const auto tensors = model.source().weights->tensors();
   std::vector<std::vector<Cell>> rows;
@@ -247,8 +246,7 @@ Record memory_record(const model::ModelConfig& config, std::size_t length) {
            {"key_value_cache_per_token", model::count_cache_bytes(config)}}};
 }
 
-/// Returns the index of the first layer with the same weights as `layer`; undefined if that is `layer`
-/// itself.
+/// Undefined if no earlier layer has the same weights as `layer`.
 Cell shared_with(const model::ModelConfig& config, std::size_t layer) {
   const auto first =
       std::ranges::find(config.layers, config.layers[layer].stored(), &model::LayerConfig::stored);
@@ -477,7 +475,6 @@ Cell specials_of(const FamilySpec& row) {
   return words.cell();
 }
 
-/// Returns a table with one row per model family.
 Table families_table() {
   std::vector<std::vector<Cell>> rows;
   for (const FamilySpec& row : model::families())

@@ -81,8 +81,6 @@ Table means_text(const std::vector<Composition>& compositions) {
   return make_table("", {"kind", "pairs", "mean", "random", "deviation"}, std::move(rows));
 }
 
-/// Returns, for each kind of composition, the pairs with the largest excess over the random baseline. Pairs
-/// with equal excess keep the order of pairs_of().
 Table strongest_text(const AnalysisInput& input, const std::vector<Composition>& compositions) {
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
@@ -129,7 +127,6 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<Composition>& 
   return page;
 }
 
-/// The composition of heads: how much of the output of an earlier head a later head reads.
 class CompositionAnalysis final : public Analysis {
  public:
   using Analysis::Analysis;

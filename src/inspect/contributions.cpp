@@ -30,8 +30,6 @@ Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& 
   return make_table("contributions", std::move(columns), std::move(rows));
 }
 
-/// Returns a table with one row per input, layer and rank. One more row per input and layer, with an
-/// undefined rank, has the change if W_O is left out.
 Table ranks_table(const AnalysisInput& input, const std::vector<analysis::LayerOutputRank>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const analysis::LayerOutputRank& layer : layers) {

@@ -25,7 +25,6 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kSimilarities = {"qk", "ov", "w_q", "w_k", "w_v", "w_o"};
 
-/// Parses --similarity. Returns its names in the order of kSimilarities.
 std::vector<std::string_view> parse_similarities(std::string_view list) {
   std::vector<std::string_view> wanted;
   for (const std::string_view word : split(list, ',')) {
@@ -67,8 +66,7 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
   return {"map", "map", std::move(items)};
 }
 
-/// Returns the position of a head in the plane. Both coordinates are kUndefined if the head is not in the
-/// map.
+/// Both coordinates are kUndefined if the head is not in the map.
 std::array<double, 2> point_of(const Drawn& drawn, model::HeadId head) {
   const auto found = std::ranges::find(drawn.map.heads, head);
   if (found == drawn.map.heads.end()) return {kUndefined, kUndefined};
@@ -76,15 +74,13 @@ std::array<double, 2> point_of(const Drawn& drawn, model::HeadId head) {
   return {drawn.map.map.points(row, 0), drawn.map.map.points(row, 1)};
 }
 
-/// Returns the title of a map, such as "QK similarity, layer 0".
 std::string title_of(const model::ModelConfig& config, const Drawn& drawn) {
   const std::optional<std::size_t>& layer = drawn.matrix.layer;
   return fmt::format("{} similarity, {}", symbol_of(drawn.similarity),
                      layer ? "layer " + model::layer_name(config, *layer) : "all layers");
 }
 
-/// Returns a table with one row per head and map. The column `layer` holds the layer of the head, even if
-/// the map has heads of several layers.
+/// The column `layer` holds the layer of the head, even if the map has heads of several layers.
 Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
   std::vector<std::vector<Cell>> rows;
   for (const Drawn& drawn : all) {
@@ -136,8 +132,6 @@ void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Resul
       {fmt::format("{}_map_quality", similarity), float_array({quality.size() / 2, 2}, quality)});
 }
 
-/// Adds a table of the heads of a map in the leaf order of the cluster tree. The columns are the position in
-/// the plane and, if there are at most 12 heads, the similarities.
 void add_text(const model::ModelConfig& config, Results& results, const Drawn& drawn) {
   constexpr std::size_t kMostColumns = 12;
   std::vector<Column> columns = {"head", "x", "y"};

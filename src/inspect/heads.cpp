@@ -12,8 +12,6 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Adds the text range and the word index of each token and, for a pair of texts, the index of the text that
-/// contains the token. Adds nothing if the sequence has no offsets.
 void add_alignment(Record& record, const input::Sequence& sequence) {
   if (sequence.offsets.empty()) return;
   List offsets;
@@ -54,8 +52,6 @@ Section inputs_section(const input::Batch& batch) {
   return {"inputs", "input", std::move(items)};
 }
 
-/// Returns a table with one row per position. If the inputs have targets, the last column, `side`, is "input"
-/// or "target".
 Table inputs_table(const input::Batch& batch) {
   const bool targets = batch.sequences.front().target != nullptr;
   std::vector<std::vector<Cell>> rows;
@@ -135,9 +131,7 @@ void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const
   out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
 }
 
-/// Returns the heads table for text, with its rows sorted by --sort and limited by --top. The columns are the
-/// name of the head, the column of --sort, and those of --columns or, by default, the main pattern metrics if
-/// they were computed, otherwise the ranks of the weights.
+/// Returns the heads table for text, with its rows sorted by --sort and limited by --top.
 TextTable heads_text(const Table& all, const RunResults& run) {
   const InspectRequest& request = run.request;
   const std::string sort = request.sorts_answers() ? "" : request.sort;

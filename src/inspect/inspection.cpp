@@ -57,7 +57,6 @@ std::optional<WordQuestion> question_of(const RunResults& run, std::size_t s) {
   return question;
 }
 
-/// Adds the model and, if the picture shows the only input, its text to the subtitles of pictures.
 void add_subtitles(Results& results, const RunResults& run) {
   const std::vector<input::Sequence>& sequences = run.batch.sequences;
   results.subtitle = {run.model.name()};
@@ -144,8 +143,6 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
   check_sizes();
 }
 
-/// Throws Error(usage) if an analysis does not support the selected components, or if several components are
-/// selected and an option requires one.
 void Inspection::check_components() const {
   const std::vector<analysis::ComponentHeads>& components = found_.components;
   const std::vector<const AnalysisRow*>& analyses = request_.includes.analyses;

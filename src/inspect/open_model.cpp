@@ -72,7 +72,6 @@ std::optional<model::HeadId> parse_layer_and_head(std::string_view name) {
   return model::HeadId{*layer, *head};
 }
 
-/// Parses the name of a head: "0.1", or "enc.0.1" if the model has components.
 model::HeadId parse_head(std::string_view word, const model::ModelConfig& config, bool targets,
                          const std::string& option) {
   std::string_view name = word;

@@ -118,7 +118,6 @@ std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
   return drawn;
 }
 
-/// Returns the labels of the keys. Empty if the input gives the keys as separate embeddings.
 std::vector<std::string> key_labels(const RunResults& run, const forward::Sides& sides) {
   if (sides.keys_of.key_embeddings.rows() > 0) return {};
   return token_labels(run.vocabulary, sides.keys_of);
@@ -131,9 +130,7 @@ TextMatrix matrix_of(const RunResults& run, const DrawnPattern& pattern, std::st
           .values = pattern.values};
 }
 
-/// Appends the patterns, as numbers or as the drawing of --show. For a head, the drawing is a heatmap with
-/// token labels per input; for a layer, one grid per input, with the mean pattern of the layer and the
-/// pattern of each head.
+/// Appends the patterns, as numbers or as the drawing of --show.
 void append_patterns(std::vector<PageBlock>& blocks, const RunResults& run) {
   const std::vector<DrawnPattern> drawn = drawn_patterns(run);
   if (!run.request.draw_layers) {
@@ -161,7 +158,6 @@ void append_patterns(std::vector<PageBlock>& blocks, const RunResults& run) {
   });
 }
 
-/// Sets the scale of a page of patterns. Weights have the scale from 0 to 1, unless all are less than 0.5.
 void scale_patterns(HeatmapPage& page, analysis::Weighting weighting) {
   page.scale.diverging = false;
   page.fit_scale();
@@ -172,8 +168,7 @@ void scale_patterns(HeatmapPage& page, analysis::Weighting weighting) {
 }
 
 /// Returns a page of pattern heatmaps. For each input, it has one row per layer and one column per head, or
-/// several rows if there is only one layer or the selected heads differ between layers. If --show names a
-/// layer, the mean over its heads is the first heatmap of the layer.
+/// several rows if there is only one layer or the selected heads differ between layers.
 HeatmapPage pattern_page(const RunResults& run) {
   HeatmapPage page;
   const std::vector<model::HeadId>& heads = run.request.selection.heads;
@@ -294,7 +289,6 @@ std::vector<std::size_t> order_by_weight(std::span<const analysis::AttentionAnsw
   return order;
 }
 
-/// Appends one line per word of --to that the input contains, with the five heads of the largest weights.
 void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run, const WordQuestion& question,
                       std::span<const analysis::AttentionAnswer> answers) {
   if (!question.to.empty()) blocks.emplace_back(TextLine{});
@@ -313,9 +307,8 @@ void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run, con
   }
 }
 
-/// Appends a table with the answers to question `number`, and then the lines of append_strongest(). The table
-/// has one row per head, with the strongest keys and one column per word of --to that the input contains. The
-/// row of the mean of a layer is before its heads, unless --sort names a word of --to.
+/// Appends the answers to question `number`: one row per head and, unless --sort names a word of --to, a row
+/// for the mean of each layer before its heads.
 void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::size_t number) {
   const WordQuestion& question = run.questions[number];
   const std::string& input = run.batch.sequences[question.sequence].id;

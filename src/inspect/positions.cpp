@@ -111,8 +111,6 @@ struct LayerRouting {
   std::vector<forward::ExpertRoute> tokens;  // [n]: experts of each token
 };
 
-/// Returns a table with one row per input, layer, position and expert. The experts of a token are ordered by
-/// descending weight.
 Table table(const AnalysisInput& input, const std::vector<LayerRouting>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const LayerRouting& layer : layers) {
@@ -131,8 +129,7 @@ Table table(const AnalysisInput& input, const std::vector<LayerRouting>& layers)
                     std::move(rows));
 }
 
-/// Returns a table with one row per layer and expert: the number and the share of the tokens that use the
-/// expert, and its mean weight for them. Tokens of all inputs are counted together.
+/// Returns a table with one row per layer and expert. Tokens of all inputs are counted together.
 TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& layers) {
   struct Load {
     std::size_t tokens = 0;

@@ -48,7 +48,6 @@ std::vector<Positions> find_positions(const AnalysisInput& input) {
   return positions;
 }
 
-/// Returns up to five of the largest values of a row as text, each as "position:token value".
 std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std::string>& labels) {
   constexpr std::size_t kMost = 5;
   const std::size_t n = rows.shape[1];
@@ -158,8 +157,6 @@ class RolloutAnalysis final : public FromPositions {
   }
 
  private:
-  /// Returns the rows of the positions of --rollout-from in float32. With --by-word, rows and columns are
-  /// pooled over words.
   [[nodiscard]] Tensor asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const {
     std::optional<OwnedMatrix<double>> words;
     if (input_.request.by_word)
@@ -174,8 +171,6 @@ class RolloutAnalysis final : public FromPositions {
     return make_tensor({positions_[s].size(), values.cols()}, std::move(rows));
   }
 
-  /// Returns a table of the rollout. If one position is selected, the table has one row per input token.
-  /// Otherwise, it has one row per position, with the strongest input tokens of the position.
   [[nodiscard]] TextTable text(std::size_t s, const Tensor& rolled, const Tensor& raw) const {
     const std::vector<std::string> tokens = labels(s);
     const Positions& positions = positions_[s];

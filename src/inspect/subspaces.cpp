@@ -148,8 +148,6 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnal
   return page;
 }
 
-/// The ranks of the projections W_Q, W_K, W_V and W_O of each head, the angles between the subspaces of the
-/// heads, and the OV copying scores.
 class SubspacesAnalysis final : public Analysis {
  public:
   using Analysis::Analysis;

@@ -92,8 +92,6 @@ Section circuits_section(const RunResults& run) {
   return {"circuits", "circuit", std::move(items)};
 }
 
-/// Returns a table with one row per circuit and ordered pair of compared heads, also of a head with itself.
-/// With --across-layers, two more columns contain the layers of the pair.
 Table similarity_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   std::vector<Column> columns = columns_of(kWeightColumns, {"circuit", "component", "layer", "head_a",
                                                             "head_b", "similarity", "layer_a", "layer_b"});
@@ -126,8 +124,6 @@ Cell layer_cell(const model::ModelConfig& config, std::size_t layer) {
   return config.decoder ? Cell(model::layer_name(config, layer)) : analysis::cell_of(layer);
 }
 
-/// Returns a table of effective ranks with one row per layer and one column per head number in a layer. The
-/// cell of a head that is not selected is empty.
 TextTable effective_ranks(const CircuitAnalysis& circuit, const model::ModelConfig& config) {
   std::set<std::size_t> numbers;
   for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);

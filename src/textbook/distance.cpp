@@ -43,7 +43,6 @@ Vector unit(const Vector& values) {
   return values / xt::norm_l2(values)();
 }
 
-/// Returns gain * (a b^T).
 OwnedMatrix<double> outer(double gain, const Vector& a, const Vector& b) {
   return linalg::to_owned(gain * xt::view(a, xt::all(), xt::newaxis()) * b);
 }
@@ -100,8 +99,6 @@ BinMeans means_of(const Line& line, std::size_t bin) {
   return means;
 }
 
-/// Returns the table of the charts: one row per distance bin, with the largest distance of the bin, then the
-/// mean weight of each line, then the mean influence of each line.
 Table drawn_table(std::span<const Line> lines, std::span<const analysis::DistanceBin> bins, bool by_head) {
   std::vector<Column> columns = {"distance"};
   for (const Line& line : lines) columns.push_back(name_of(line, by_head));
@@ -115,8 +112,6 @@ Table drawn_table(std::span<const Line> lines, std::span<const analysis::Distanc
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
-/// Returns a chart of weights and a chart of influences. If `by_head` is true, returns these two charts for
-/// each layer.
 std::vector<Chart> charts_of(std::span<const Line> lines, bool by_head) {
   const std::string axis = "Distance (end of the bin)";
   std::vector<Chart> charts;

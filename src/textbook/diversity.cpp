@@ -41,7 +41,6 @@ Spread spread_of(std::span<const double> values) {
   return {mean, std::sqrt(squares / (count - 1))};
 }
 
-/// Returns the spread of each measure over its defined values.
 std::array<Spread, 3> spreads_of(std::span<const HeadMeasures> all) {
   std::array<Spread, 3> spreads;
   for (std::size_t i = 0; i < spreads.size(); ++i) {
@@ -54,7 +53,6 @@ std::array<Spread, 3> spreads_of(std::span<const HeadMeasures> all) {
   return spreads;
 }
 
-/// The effective ranks of the heads' circuits and the similarities of the heads.
 struct HeadDiversity {
   std::vector<double> effective_ranks;
   OwnedMatrix<double> similarity;
@@ -179,8 +177,7 @@ HeadDiversity measure(const DrawnHeads& drawn, std::size_t heads, Pool& pool) {
   return result;
 }
 
-/// The diagonal has no values. If `labels` is empty, rows and columns are labelled with the indices of the
-/// heads.
+/// If `labels` is empty, rows and columns are labelled with the indices of the heads.
 Heatmap heatmap_of(OwnedMatrix<double> similarity, std::string title,
                    const std::vector<std::string>& labels = {}) {
   for (std::size_t i = 0; i < similarity.rows(); ++i) similarity(i, i) = kUndefined;

@@ -50,7 +50,6 @@ HeadForward run_head(const HeadMatrices& head, const RouteInputs& x, double scal
   return pass;
 }
 
-/// The layer of the experiment with one scale of the scores.
 struct GradientLayer {
   const std::vector<HeadMatrices>& heads;
   const OwnedMatrix<double>& x;         // [n, d]
@@ -59,7 +58,6 @@ struct GradientLayer {
   std::size_t checks = 0;
 };
 
-/// Returns the sum of a_ij b_ij.
 double inner(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   return dot(a.values(), b.values());
 }
@@ -115,7 +113,6 @@ double median(std::vector<double> values) {
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
-/// The quantities of one result row, for a head or for the layer.
 struct Report {
   HeadGradient gradient;
   /// Norms of dL/dx_i through the query: one per token i, or one per head and token for the layer.
@@ -144,7 +141,6 @@ Report sum_of(const GradientLayer& layer, const std::vector<Report>& heads) {
   return sum;
 }
 
-/// Appends the rows of one d_k and scale: first the heads, then the layer.
 void append_rows(const GradientLayer& layer, std::size_t d_k, Pool& pool, CellRows& rows) {
   std::vector<Report> heads(layer.heads.size());
   pool.run(heads.size(), [&](std::size_t h, std::size_t /*worker*/) {
@@ -244,7 +240,6 @@ Record target_of(const LogitAttribution& input) {
            {"logit", input.logit}}};
 }
 
-/// Draws the attributions of the heads as one heatmap per input. The first layer is at the top.
 void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& result) {
   std::set<std::size_t> layers;
   std::size_t heads = 0;

@@ -94,7 +94,6 @@ std::size_t count_distinct(const std::vector<HeadFigures>& heads) {
   return kept.size();
 }
 
-/// Returns the mean of distance() over all pairs of heads. Undefined for one head.
 Cell mean_distance(const std::vector<HeadFigures>& heads, Pool& pool) {
   if (heads.size() < 2) return {};
   std::vector<double> sums(heads.size());
@@ -185,7 +184,6 @@ double error_by_descent(const AveragingOptions& options, std::size_t targets, st
   }
 }
 
-/// The errors for one number of targets and one number of heads, measured and in closed form.
 struct AveragingCase {
   std::size_t targets = 0, heads = 0;
   double sum = 0, sum_by_descent = 0, sum_least = 0, all = 0, all_least = 0;

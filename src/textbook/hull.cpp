@@ -303,7 +303,6 @@ class Decision {
     return least;
   }
 
-  /// If the query proves that p is a vertex, stores it as the witness and returns true.
   bool accept_witness(const RationalVector& query, HullPoint& result) const {
     Rational least = margin(query);
     if (sgn(least) <= 0) return false;
@@ -454,7 +453,6 @@ Value record_of(const std::vector<HullWeight>& combination) {
   return parts;
 }
 
-/// Draws keys in the plane: the ones that a head can select, and the ones that it cannot select.
 void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& places,
                 ExperimentResult& result) {
   CellRows rows;

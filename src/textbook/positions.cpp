@@ -77,8 +77,7 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
   return std::sqrt(std::ranges::min(least));
 }
 
-/// Returns the learned position vectors of the positions 0 to count - 1; empty if the model has no learned
-/// positions.
+/// Empty if the model has no learned positions.
 OwnedMatrix<double> position_table(const model::Model& model, std::size_t count) {
   const model::EmbeddingConfig& embedding = model.config().embedding;
   if (embedding.position != model::PositionKind::learned) return {};
@@ -143,15 +142,12 @@ double permutation_error(const PositionsOptions& options, bool with_positions) {
   return xt::amax(xt::abs(y_permuted - permuted(y)))() / xt::amax(xt::abs(y))();
 }
 
-/// Returns a page with a heatmap whose rows are positions.
 HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Tensor values) {
   HeatmapPage page{title, {.label = scale}, 0, {}};
   page.heatmaps.push_back({title, x_axis, "Position", {}, {}, std::move(values)});
   return page;
 }
 
-/// Returns a page with the cosines between the first kDrawnPositions rows, or between all rows if there are
-/// fewer.
 HeatmapPage similarity_page(const char* title, MatrixView<const double> rows) {
   const std::size_t count = std::min(rows.rows, kDrawnPositions);
   std::vector<double> cosines;

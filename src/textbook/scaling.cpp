@@ -48,7 +48,6 @@ void add_row(const std::vector<double>& scores, double scale, RowSums& sums) {
   jacobian += softmax_jacobian_norm(p);
 }
 
-/// Returns the table of the chart: the lowest, mean and highest temperature of the heads of each layer.
 /// Leaves out heads without a temperature, and layers that have only such heads.
 Table by_layer(std::span<const analysis::HeadTemperature> heads) {
   std::map<std::size_t, std::vector<double>> layers;
