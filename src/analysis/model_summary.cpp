@@ -518,7 +518,7 @@ Results model_summary(const std::optional<SummarySubject>& subject, const Summar
         shown = part.name == "comparison" ? side_by_side(table) : table;
       }
       if (part.name == "architecture") document.head.set("length", length).set("batch", asked.batch);
-      results.text.emplace_back(TextTable{part.title, shown});
+      results.text.emplace_back(TextTable{part.title, std::move(shown)});
     }
   }
   if (asked.families) add_table(families_table(), "family");
