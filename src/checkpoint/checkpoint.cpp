@@ -4,8 +4,6 @@
 #include <iterator>
 #include <optional>
 
-#include <fmt/ranges.h>
-
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"

@@ -217,19 +217,15 @@ void fish_command(const std::string& given, const Command& command, std::string&
   }
 }
 
-std::string fish_script(const Command& root) {
-  std::string out = "# fish completion of attnctl\ncomplete -c attnctl -f\n";
-  fish_command("", root, out);
-  return out;
-}
-
 }  // namespace
 
 std::string completion_script(const Command& root, std::string_view shell) {
   const Command tree = complete(root);
   if (shell == "bash") return bash_script(tree);
   if (shell == "zsh") return zsh_script(tree);
-  return fish_script(tree);
+  std::string out = "# fish completion of attnctl\ncomplete -c attnctl -f\n";
+  fish_command("", tree, out);
+  return out;
 }
 
 Command completion_command(const Command& root) {

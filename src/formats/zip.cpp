@@ -7,7 +7,6 @@
 #include <memory>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -204,8 +203,7 @@ struct ZipHeader : ZipMember {
 /// among the extra fields, bytes [begin, end) of the file.
 void read_extra(const Bytes& bytes, std::uint64_t begin, std::uint64_t end,
                 std::initializer_list<std::uint64_t*> values) {
-  const bool wanted =
-      std::any_of(values.begin(), values.end(), [](const std::uint64_t* v) { return *v == kIn64; });
+  const bool wanted = std::ranges::any_of(values, [](const std::uint64_t* v) { return *v == kIn64; });
   for (std::uint64_t at = begin; wanted && at + 4 <= end;) {
     const std::uint64_t size = bytes.u16(at + 2);
     const std::uint64_t next = at + 4 + size;

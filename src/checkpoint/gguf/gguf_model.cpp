@@ -2,7 +2,6 @@
 #include <iterator>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/text.hpp"
 #include "checkpoint/gguf/gguf.hpp"

@@ -149,7 +149,30 @@ void parse_top(const std::string& word, inspect::InspectRequest& request) {
     fail(Status::usage, "--top: got {}, need a positive number, or all", escaped(word));
 }
 
-void add_mixing_options(Command& command, inspect::InspectRequest& request) {
+void add_pattern_options(Command& command, AnalysisRequest& options) {
+  inspect::InspectRequest& request = options.inspect;
+  command.add(
+      "Selection",
+      {{"--per-input", &request.per_input, "Compute metrics for each input instead of over all inputs"},
+       {"--from", &request.from,
+        "Show which tokens this token attends to in each head: a word, word#2 (its second occurrence), or a "
+        "position. Text shows only this, unless --include is given",
+        "TOKEN"},
+       {.names = "--to",
+        .target = &request.to,
+        .help = "With --from: also show the weights on these tokens, such as cat,tired",
+        .type = "TOKENS",
+        .split = true},
+       {"--show", &options.show,
+        "Draw the pattern of a head (such as 3.1 or L3H1), or the mean pattern of a layer and then the "
+        "patterns of its heads (such as 3)",
+        "HEAD"},
+       {"--by-word", &request.by_word, "Merge word pieces into words in all pattern output"},
+       {"--pool-from",
+        choice<analysis::PoolFrom>(
+            request.pool_from, {{"mean", analysis::PoolFrom::mean}, {"first", analysis::PoolFrom::first}}),
+        "With --by-word: the attention from a word is the mean over its pieces, or that of its first piece "
+        "(default: mean)"}});
   command.add(
       "Values of patterns, rollout, flow and contributions",
       {{"--weighting",
@@ -171,32 +194,6 @@ void add_mixing_options(Command& command, inspect::InspectRequest& request) {
         "TOKEN"},
        {"--output-rank", [&request](const std::string& list) { parse_output_ranks(list, request); },
         "For contributions: ranks to which W_O is reduced, or none (default: 1,2,4,...)", "RANKS|none"}});
-}
-
-void add_token_options(Command& command, AnalysisRequest& request) {
-  command.add(
-      "Selection",
-      {{"--per-input", &request.inspect.per_input,
-        "Compute metrics for each input instead of over all inputs"},
-       {"--from", &request.inspect.from,
-        "Show which tokens this token attends to in each head: a word, word#2 (its second occurrence), or a "
-        "position. Text shows only this, unless --include is given",
-        "TOKEN"},
-       {.names = "--to",
-        .target = &request.inspect.to,
-        .help = "With --from: also show the weights on these tokens, such as cat,tired",
-        .type = "TOKENS",
-        .split = true},
-       {"--show", &request.show,
-        "Draw the pattern of a head (such as 3.1 or L3H1), or the mean pattern of a layer and then the "
-        "patterns of its heads (such as 3)",
-        "HEAD"},
-       {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
-       {"--pool-from",
-        choice<analysis::PoolFrom>(request.inspect.pool_from, {{"mean", analysis::PoolFrom::mean},
-                                                               {"first", analysis::PoolFrom::first}}),
-        "With --by-word: the attention from a word is the mean over its pieces, or that of its first piece "
-        "(default: mean)"}});
 }
 
 void add_selection_options(Command& command, AnalysisRequest& request, const std::string& default_include) {
@@ -275,8 +272,7 @@ Command analyze_command() {
   add_input_options(command, request->inputs);
   add_selection_options(command, *request, "metrics,patterns,weights");
   add_attention_option(command, request->selection);
-  add_token_options(command, *request);
-  add_mixing_options(command, request->inspect);
+  add_pattern_options(command, *request);
   add_result_options(command, *request);
   command.footer =
       "Examples:\n"

@@ -99,15 +99,6 @@ model::ModelConfig counted_config(const model::ModelConfig& config, std::size_t 
   return counted;
 }
 
-/// Returns a temporary output file. It is never committed, so that no file remains.
-OutputFile scratch_file() {
-  std::error_code error;
-  std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  if (error)
-    fail(Status::environment, "$TMPDIR: is not a directory; set it to a directory for temporary files");
-  return OutputFile(folder / fmt::format("attnctl-bench-{}", getpid()));
-}
-
 /// The stages, which run on all heads. The write_* stages write the patterns that capture() keeps in memory
 /// to a temporary file, which is deleted afterwards. They call capture() first if it has not run yet for the
 /// same inputs.
@@ -187,7 +178,11 @@ class BenchStages {
   template <Form form>
   void write(Warnings& warnings) {
     if (captured_.empty()) capture(warnings);
-    OutputFile out = scratch_file();
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+    if (error)
+      fail(Status::environment, "$TMPDIR: is not a directory; set it to a directory for temporary files");
+    OutputFile out(folder / fmt::format("attnctl-bench-{}", getpid()));  // never committed: no file remains
     inspect::InspectRequest request;
     request.includes.patterns = true;
     request.selection = selection_;

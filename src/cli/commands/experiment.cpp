@@ -50,8 +50,7 @@ void give_own_digits(Results& results) {
   }
 }
 
-// Files that --save writes.
-constexpr std::array kSaved = {"random.npz", "specialised.npz", "config.json"};
+constexpr std::array kSaved = {"random.npz", "specialised.npz", "config.json"};  // files of --save
 
 void run_experiment(const Experiment& experiment, const ExperimentOptions& request) {
   const OutputOptions& options = request.output;
@@ -270,11 +269,6 @@ Experiment add_positions(Command& command, ExperimentOptions& shared) {
 
 // --- Experiments that use a trained model and inputs if --model is given, and generated numbers otherwise
 
-/// Returns whether --model is given, so that the experiment runs on a trained model.
-bool is_trained(const CommandOptions& options) {
-  return !options.model.model.empty();
-}
-
 std::size_t token_count(const input::Batch& batch) {
   std::size_t tokens = 0;
   for (const input::Sequence& sequence : batch.sequences) tokens += sequence.queries();
@@ -356,7 +350,7 @@ struct ScalingRequest {
 };
 
 textbook::ExperimentResult run_scaling(const ScalingRequest& request, Session& session) {
-  if (!is_trained(request.trained)) return textbook::scaling_experiment(request.made, session.pool);
+  if (request.trained.model.model.empty()) return textbook::scaling_experiment(request.made, session.pool);
   const ModelRun run(request.trained, request.made.seed, session);
   analysis::Temperatures temperatures(run.selection, request.saturation);
   run.observe(temperatures, session);
@@ -373,7 +367,7 @@ struct DistanceRequest {
 };
 
 textbook::ExperimentResult run_distance(const DistanceRequest& request, Session& session) {
-  if (!is_trained(request.trained)) return textbook::distance_experiment(request.built);
+  if (request.trained.model.model.empty()) return textbook::distance_experiment(request.built);
   const ModelRun run(request.trained, request.built.seed, session);
   analysis::DistanceProfile profile(run.selection);
   run.observe(profile, session);
@@ -437,7 +431,7 @@ textbook::LogitAttribution trace_back(const GradientsRequest& request, const Mod
 }
 
 textbook::ExperimentResult run_gradients(const GradientsRequest& request, Session& session) {
-  if (!is_trained(request.trained)) {
+  if (request.trained.model.model.empty()) {
     textbook::GradientsOptions made = request.made;
     const std::string& heads = request.trained.selection.heads;
     if (!heads.empty()) made.heads = head_count(heads);
@@ -523,7 +517,7 @@ void check_layer_and_grid(const textbook::KindsOptions& options, const model::Mo
 
 textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
   const textbook::KindsOptions options = kinds_options(request, session);
-  const bool drawn = !is_trained(request.trained);
+  const bool drawn = request.trained.model.model.empty();
   if (drawn && !request.trained.inputs.items.empty())
     fail(Status::usage, "inputs need --model; remove them, or give --model");
   if (drawn && request.random.d_model % request.random.heads != 0) {

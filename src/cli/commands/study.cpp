@@ -286,21 +286,6 @@ void run_study_command(const StudyOptions& options) {
   print_warnings(session);
 }
 
-void add_state_options(Command& command, StudyOptions& options) {
-  command.add(
-      "Shards and restarts",
-      {{"--shard", &options.shard,
-        "Compute only shard I of N, where I is from 1 to N. If N > 1, write only the state, to --state or "
-        "--checkpoint; attnctl merge computes the results from the states of all shards",
-        "I/N"},
-       {"--state", &options.state, "Write the state of the study to FILE, for attnctl merge", "FILE"},
-       {"--checkpoint", &options.checkpoint,
-        "Save the state to FILE while the study runs and at Ctrl-C; if FILE exists, continue from it",
-        "FILE"},
-       number("--checkpoint-every", &options.checkpoint_every,
-              "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
-}
-
 struct MergeOptions : CommandOptions {
   std::vector<std::string> states;
   std::string state;  // --state
@@ -410,7 +395,18 @@ Command study_command() {
   Command command{.name = "study", .about = "Measure what each head does over a corpus"};
   auto options = std::make_shared<StudyOptions>();
   add_study_scope(command, *options);
-  add_state_options(command, *options);
+  command.add(
+      "Shards and restarts",
+      {{"--shard", &options->shard,
+        "Compute only shard I of N, where I is from 1 to N. If N > 1, write only the state, to --state or "
+        "--checkpoint; attnctl merge computes the results from the states of all shards",
+        "I/N"},
+       {"--state", &options->state, "Write the state of the study to FILE, for attnctl merge", "FILE"},
+       {"--checkpoint", &options->checkpoint,
+        "Save the state to FILE while the study runs and at Ctrl-C; if FILE exists, continue from it",
+        "FILE"},
+       number("--checkpoint-every", &options->checkpoint_every,
+              "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
   add_result_options(command, *options);
   command.footer =
       measures_footer() +

@@ -97,10 +97,7 @@ class ReferenceReader {
       if (config_.layers[i].component == component) all.push_back(i);
     }
     const auto named = integers(found.prefix + "layers");
-    if (!named) {
-      found.layers = std::move(all);
-      return found;
-    }
+    if (!named) return {std::move(found.prefix), std::move(all)};
     for (const std::int64_t layer : *named) {
       if (layer < 0 || static_cast<std::size_t>(layer) >= all.size()) {
         fail(Status::bad_input, "{}: \"{}layers\": got layer {}, need layers from 0 to {}", path_,

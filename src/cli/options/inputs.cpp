@@ -220,15 +220,6 @@ void add_targets(const InputOptions& options, OpenModel& open, input::Batch& bat
   }
 }
 
-/// Removes the token types of the tokenizer if the model has no token type embedding.
-void drop_token_types(const model::ModelConfig& config, input::Batch& batch) {
-  if (config.embedding.token_types > 0) return;
-  for (input::Sequence& sequence : batch.sequences) {
-    if (sequence.text) sequence.token_type_ids.clear();
-    if (sequence.target) sequence.target->token_type_ids.clear();
-  }
-}
-
 void apply_masks(const InputOptions& options, input::Batch& batch) {
   const bool causal = options.mask == "causal";
   if (causal || options.mask == "none") {
@@ -329,7 +320,11 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
   add_targets(options, open, batch);
   open.encoder.checks.warn(warnings);
   input::finish_batch(batch, open.vocabulary);
-  drop_token_types(open.model.config(), batch);
+  const bool typed = open.model.config().embedding.token_types > 0;
+  for (input::Sequence& sequence : batch.sequences) {
+    if (!typed && sequence.text) sequence.token_type_ids.clear();
+    if (!typed && sequence.target) sequence.target->token_type_ids.clear();
+  }
   apply_masks(options, batch);
   for (const input::Sequence& sequence : batch.sequences)
     if (sequence.text && sequence.text->find_first_not_of(" \t\r\n") == std::string::npos)

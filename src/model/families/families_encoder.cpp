@@ -53,10 +53,6 @@ void albert(FamilySpec& spec) {
   spec.requirements = {{"position_embedding_type", {"absolute"}}, {"inner_group_num", {1}}};
 }
 
-void xlm_roberta(FamilySpec& spec) {
-  spec.keys.vocabulary.default_value = 30522;
-}
-
 void electra(FamilySpec& spec) {
   spec.prefixes = {"electra.", ""};
   spec.embedding.projection = linear("embeddings_project");
@@ -313,21 +309,18 @@ void mbart(FamilySpec& spec) {
   spec.decoder->final_norm = layer_norm("decoder.layer_norm");
 }
 
-void marian(FamilySpec& spec) {
-  spec.embedding.norm = {};
-  spec.decoder->embedding.norm = {};
-  spec.decoder->vocabulary = {{"decoder_vocab_size"}, {}};
-  spec.decoder->shared_vocabulary = "share_encoder_decoder_embeddings";
-  spec.keys.vocabulary.default_value = 58101;
-  spec.embedding_config.position = PositionKind::sinusoidal_halves;
-  spec.embedding_config.position_offset = 0;
-}
-
 void pegasus(FamilySpec& spec) {
   spec.embedding.norm = {};
   spec.decoder->embedding.norm = {};
   spec.embedding_config.position = PositionKind::sinusoidal_halves;
   spec.embedding_config.position_offset = 0;
+}
+
+void marian(FamilySpec& spec) {
+  pegasus(spec);  // the same positions, and no norm of the embeddings
+  spec.decoder->vocabulary = {{"decoder_vocab_size"}, {}};
+  spec.decoder->shared_vocabulary = "share_encoder_decoder_embeddings";
+  spec.keys.vocabulary.default_value = 58101;
 }
 
 LayerSpec t5_attention(const std::string& layer, const std::string& name) {
@@ -412,7 +405,8 @@ std::vector<FamilyRow> encoder_families() {
   return {{"bert", "", bert}, {"albert", "bert", albert}, {"electra", "bert", electra},
           {"distilbert", "bert", distilbert}, {"deberta-v2", "bert", deberta_v2},
           {"deberta", "deberta-v2", deberta}, {"roberta", "bert", roberta},
-          {"xlm-roberta", "roberta", xlm_roberta}, {"mpnet", "roberta", mpnet}, {"esm", "roberta", esm},
+          {"mpnet", "roberta", mpnet}, {"esm", "roberta", esm},
+          {"xlm-roberta", "roberta", [](FamilySpec& spec) { spec.keys.vocabulary.default_value = 30522; }},
           {"modernbert", "", modernbert}, {"vit", "", vit}, {"t5", "", t5}, {"bart", "", bart},
           {"mbart", "bart", mbart}, {"marian", "bart", marian}, {"pegasus", "mbart", pegasus}};
   // clang-format on
