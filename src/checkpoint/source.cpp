@@ -26,7 +26,6 @@ constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;
 /// Files of a model directory that users give as MODEL, although they are not weights.
 constexpr std::string_view kNotWeights[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
                                             "vocab.json",  "vocab.txt",      "merges.txt"};
-/// The weights files of a model directory, for errors.
 constexpr std::string_view kWeightsNames =
     "model.safetensors, model.safetensors.index.json, model.npz, model.json, pytorch_model.bin, "
     "pytorch_model.bin.index.json, or one .safetensors, .npz or .gguf file";
@@ -127,7 +126,6 @@ bool is_plain_name(std::string_view name) {
   return !name.empty() && name.front() != '.' && name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-/// Returns the directory of the local Hugging Face cache; empty if none of the environment variables is set.
 fs::path hub_cache() {
   constexpr std::pair<const char*, const char*> kPlaces[] = {{"HF_HUB_CACHE", ""},
                                                              {"HF_HOME", "hub"},
@@ -140,8 +138,6 @@ fs::path hub_cache() {
   return {};
 }
 
-/// Returns the directory of the model's snapshot that the file refs/main of the local Hugging Face cache
-/// names.
 fs::path cached_model(const std::string& name) {
   const auto parts = split(name, '/');
   // The names of the Hugging Face hub have the form "org/name" or "name".

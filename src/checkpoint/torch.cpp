@@ -254,7 +254,6 @@ struct TorchTensor {
   bool copied = false;  // true if tensor() must reorder the elements or their bytes
 };
 
-/// Returns the items of a tuple or list, which must be at most 64 non-negative integers.
 Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_view where,
                  std::string_view field) {
   constexpr std::size_t kMaxTorchDimensions = 64;
@@ -291,7 +290,6 @@ TorchTensor make_tensor(const MappedFile& file, const TorchLayout& layout, std::
   return entry;
 }
 
-/// Checks the checksum (CRC) of the archive member of a storage, if it was not checked before.
 void check_intact(const MappedFile& file, TorchLayout& layout, std::size_t storage) {
   if (layout.members.empty() || layout.intact.contains(layout.members[storage])) return;
   std::vector<std::byte> unused;  // members are uncompressed

@@ -22,7 +22,6 @@ bool is_path(const Option& option) {
   return false;
 }
 
-/// Returns whether the value of an option may be several words, separated by commas.
 bool is_list(const Option& option) {
   return option.split || option.value_text().starts_with("LIST");
 }
@@ -52,7 +51,6 @@ Command complete(const Command& command) {
   return result;
 }
 
-/// Returns the positional arguments of a command if `positional` is true, otherwise its other options.
 std::vector<Option> options_of(const Command& command, bool positional) {
   std::vector<Option> options;
   std::ranges::copy_if(command.options, std::back_inserter(options),
@@ -68,8 +66,6 @@ std::string words_of(const std::vector<std::string>& words) {
 std::string quoted(const std::string& text) {
   return fmt::format("'{}'", fmt::join(split(text, '\''), "'\\''"));
 }
-
-// --- bash
 
 std::string bash_values(const Option& option) {
   if (is_path(option)) return "_attnctl_files";
@@ -130,8 +126,6 @@ _attnctl() {
   return out + "  esac\n}\ncomplete -F _attnctl attnctl\n";
 }
 
-// --- zsh
-
 /// Escapes square brackets, colons and backslashes in a zsh description. An unescaped ] would end the
 /// [description] of an option, and a colon separates the name of a command from its description.
 std::string zsh_text(const std::string& text) {
@@ -150,7 +144,6 @@ std::string zsh_values(const Option& option) {
   return fmt::format(":value:({})", zsh_text(words_of(option.allowed)));
 }
 
-/// Appends the statements that complete a command and those below it.
 void zsh_command(const Command& command, const std::string& indent, std::string& out) {
   const bool parent = !command.subcommands.empty();
   if (parent) out += indent + "state=\n" + indent + "commands=(\n";
@@ -185,8 +178,6 @@ std::string zsh_script(const Command& root) {
   zsh_command(root, "  ", out);
   return out + "\n}\n_attnctl \"$@\"\n";
 }
-
-// --- fish
 
 std::string fish_values(const Option& option) {
   if (!option.takes_value()) return "";

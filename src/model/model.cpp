@@ -416,7 +416,6 @@ class WeightBytes final : public WeightVisitor {
   std::uint64_t conversion_ = 0;
 };
 
-/// Returns the weights in `slot`. If `slot` is empty, reads them first.
 template <typename Weights, typename Read>
 Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, const Read& read) {
   const std::lock_guard lock(tensors.mutex());
@@ -433,7 +432,6 @@ Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, co
   return slot;
 }
 
-/// Returns true if both weights have the same bytes and the same layout, or neither is stored.
 bool same_bytes(checkpoint::Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b) {
   if (a.tensor == kNoTensor || b.tensor == kNoTensor) return a.tensor == b.tensor;
   const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out() == b.out();

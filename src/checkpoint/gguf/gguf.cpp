@@ -251,8 +251,6 @@ std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Reads the tokenizer from the metadata. Returns null if the file names no kind of tokenizer or has no
-/// tokens.
 std::shared_ptr<const formats::TokenizerSection> read_section(const std::string& file,
                                                               const GgufMetadata& metadata) {
   const auto model = metadata.text("tokenizer.ggml.model");

@@ -30,7 +30,6 @@ std::uint64_t bits_of(GgufType type, std::string_view bytes) {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << unused) >> unused);
 }
 
-/// Returns a value that is neither a string nor an array.
 GgufContent scalar_of(GgufType type, std::string_view bytes) {
   const std::uint64_t bits = bits_of(type, bytes);
   if (type == GgufType::f32) return double{std::bit_cast<float>(static_cast<std::uint32_t>(bits))};
@@ -68,7 +67,6 @@ constexpr std::uint64_t kMaxAlignment = std::uint64_t{1} << 20;
 constexpr std::size_t kMinValueBytes = 8 + 1 + 4 + 1;
 constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;
 
-/// Reads the layout of a GGUF file from front to back.
 class GgufLayoutReader {
  public:
   explicit GgufLayoutReader(const MappedFile& file) : file_(file) {}

@@ -15,7 +15,6 @@
 namespace attnctl::cli {
 namespace {
 
-/// The parsed options of `analyze` and `weights`.
 struct AnalysisRequest : CommandOptions {
   inspect::InspectRequest inspect;
   std::string include;         // --include
@@ -128,7 +127,6 @@ void run_analysis(AnalysisRequest options) {
   print_warnings(session);
 }
 
-/// Parses the value of --output-rank: "none", or ranks separated by commas.
 void parse_output_ranks(const std::string& list, inspect::InspectRequest& request) {
   request.output_rank = list != "none";
   request.output_ranks.clear();
@@ -142,7 +140,6 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
   }
 }
 
-/// Parses the value of --top: a positive number, or "all".
 void parse_top(const std::string& word, inspect::InspectRequest& request) {
   request.top = word == "all" ? inspect::kAllHeads : parse_number(word);
   if (!request.top || *request.top == 0)

@@ -44,8 +44,6 @@ namespace {
 using input::Batch;
 using inspect::Form;
 
-// --- Stages
-
 /// Sums the weights of the pattern of each head. If `end` is true, the last layer is computed completely.
 class PatternSums final : public forward::Observer {
  public:
@@ -129,7 +127,6 @@ class BenchStages {
     return values;
   }
 
-  /// Opens the model and reads every weight as float32.
   void load(Warnings& /*warnings*/) {
     Warnings warnings;  // already reported when the model was opened
     const OpenModel open = open_model(options_, warnings);
@@ -174,7 +171,6 @@ class BenchStages {
     }
   }
 
-  /// Writes the captured patterns in one format, as `analyze` does.
   template <Form form>
   void write(Warnings& warnings) {
     if (captured_.empty()) capture(warnings);
@@ -280,8 +276,6 @@ std::optional<std::uint64_t> stage_flops(Layers layers, const model::ModelConfig
   return sum;
 }
 
-// --- Inputs
-
 /// If the command line has inputs, they replace the seeded inputs and are measured as one batch.
 struct BenchOptions : CommandOptions {
   std::vector<std::size_t> lengths;  // empty: 16, 128 and 512, up to the model's positions
@@ -320,7 +314,6 @@ std::vector<std::size_t> lengths_of(const Batch& batch) {
   return lengths;
 }
 
-/// Returns the number of tokens per input; nullopt if the inputs differ in length.
 std::optional<std::size_t> common_length(const Batch& batch) {
   const std::vector<std::size_t> lengths = lengths_of(batch);
   const bool equal = std::ranges::count(lengths, lengths.front()) == std::ssize(lengths);

@@ -72,7 +72,6 @@ void add_seed(Command& command, std::uint64_t& seed) {
   command.add({number("--seed", &seed, "Seed of the random numbers")});
 }
 
-/// Return the options, which now need --model (with_model) or exclude it (without_model).
 std::vector<Option> with_model(std::vector<Option> options) {
   for (Option& option : options) option.needs = "--model";
   return options;
@@ -137,9 +136,8 @@ textbook::ExperimentResult run_diversity(DiversityRequest request, Session& sess
     const analysis::Circuit circuit = request.circuit == "ov" ? analysis::Circuit::ov : analysis::Circuit::qk;
     return textbook::model_diversity_experiment(model, circuit, options, session.pool, session.warnings);
   }
-  if (!request.d_head && options.d % options.heads != 0) {
+  if (!request.d_head && options.d % options.heads != 0)
     fail(Status::usage, "--heads: {} heads do not divide --d {}; give --d-head", options.heads, options.d);
-  }
   options.d_head = request.d_head.value_or(options.d / options.heads);
   textbook::ExperimentResult result = textbook::diversity_experiment(options, session.pool);
   if (!request.shared.save.empty()) save_weights(request, session);
@@ -298,7 +296,6 @@ class ModelRun {
     forward::run_forward(open.model, batch, selection, observers, context);
   }
 
-  /// Sets the seed of a result, and adds "model", "inputs" and "tokens" to its parameters.
   void describe(textbook::ExperimentResult& result) const {
     result.seed = seed_;
     result.parameters.set("model", open.model.name())
@@ -311,7 +308,6 @@ class ModelRun {
   forward::Selection selection;
 
  private:
-  /// Returns 128 random ids, or fewer if the model has fewer positions.
   [[nodiscard]] input::Sequence random_sequence() const {
     const model::ModelConfig& config = open.model.config();
     if (config.embedding.vocabulary == 0) {
@@ -329,7 +325,6 @@ class ModelRun {
   std::uint64_t seed_;
 };
 
-/// Adds --model, and the options that need it: --config, the inputs and, if `heads` is true, the heads.
 void add_model_experiment(Command& command, CommandOptions& options, bool heads) {
   command.add({{"--model", &options.model.model,
                 "Use this trained model instead of random numbers: a directory, a name in the Hugging Face "

@@ -42,8 +42,6 @@ bool check_subject(const InfoOptions& options) {
   return given == 1;
 }
 
-/// Returns the model, preset or sizes that `info` describes. If MODEL is given, opens it and stores it in
-/// `open`.
 analysis::SummarySubject subject_of(const InfoOptions& options, std::optional<OpenModel>& open,
                                     Warnings& warnings) {
   analysis::SummarySubject subject;

@@ -165,16 +165,8 @@ std::vector<std::filesystem::path> study_files(const StudyScope& scope) {
   return files;
 }
 
-std::string measures_footer() {
-  std::string text = "Measures:\n";
-  for (const study::MeasureRow& row : study::measure_catalogue())
-    text += fmt::format("  {:<10} {}\n", row.name, row.description);
-  return text;
-}
-
 // --- study and merge
 
-/// Calls check_data() and returns the results. The document begins with the fields "schema" and "attnctl".
 Results finished_study(const study::StudyState& state, bool named, Session& session) {
   state.check_data(named, session.warnings);
   Results results;
@@ -408,8 +400,11 @@ Command study_command() {
        number("--checkpoint-every", &options->checkpoint_every,
               "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
   add_result_options(command, *options);
+  const auto line = [](const study::MeasureRow& row) {
+    return fmt::format("  {:<10} {}\n", row.name, row.description);
+  };
   command.footer =
-      measures_footer() +
+      "Measures:\n" + join_texts(study::measure_catalogue(), line, "") +
       "Examples:\n"
       "  attnctl study data/tiny-bert --input data/tiny-bert/sentences.jsonl --format text\n"
       "  attnctl study data/tiny-llama --input data/tiny-llama/sentences.jsonl --measures metrics | jq "

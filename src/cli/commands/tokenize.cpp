@@ -62,7 +62,6 @@ std::string covered(const EncodedText& encoded, std::size_t token) {
   return part;
 }
 
-/// Converts a JSON value of a tokenizer file to a Value.
 Value value_of(const nlohmann::ordered_json& node) {
   if (node.is_object()) {
     Record record;
@@ -340,7 +339,6 @@ class TokenizeRun {
     }
   }
 
-  /// Gives each input an id, tokenizes the batches in parallel and writes the results in order.
   void tokenize(std::span<TextBatch> batches) {
     for (TextBatch& batch : batches) {
       for (input::TextInput& input : batch.inputs) input.id = ids_.next(input.id);

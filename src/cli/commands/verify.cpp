@@ -197,8 +197,6 @@ struct VerifyOptions : CommandOptions {
   double tolerance = 1e-5;
 };
 
-/// Returns the inputs of the command line, or else the ids of the reference, or else a seeded input of at
-/// most 64 tokens.
 input::Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
                            const std::vector<ReferenceInput>& reference, Warnings& warnings) {
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);

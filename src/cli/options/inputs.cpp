@@ -123,9 +123,8 @@ void read_key_masks(const std::string& path, input::Batch& batch) {
   const std::size_t keys = array.shape[1];
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     input::Sequence& sequence = batch.sequences[s];
-    if (keys != sequence.keys()) {
+    if (keys != sequence.keys())
       array.refuse_shape(fmt::format("{} keys as input \"{}\" has", sequence.keys(), escaped(sequence.id)));
-    }
     sequence.key_visible.resize(keys);
     for (std::size_t j = 0; j < keys; ++j)
       sequence.key_visible[j] = array.values[s * keys + j] == 0.0F ? 1 : 0;
@@ -192,7 +191,6 @@ void read_embeddings_item(const std::string& path, std::size_t index, const Inpu
   }
 }
 
-/// Adds the k-th target to the k-th input. If there are targets, each input must have one.
 void add_targets(const InputOptions& options, OpenModel& open, input::Batch& batch) {
   if (options.targets.empty()) return;
   const std::optional<model::DecoderConfig>& decoder = open.model.config().decoder;
@@ -218,16 +216,6 @@ void add_targets(const InputOptions& options, OpenModel& open, input::Batch& bat
     }
     batch.sequences[i].target = std::move(target);
   }
-}
-
-void apply_masks(const InputOptions& options, input::Batch& batch) {
-  const bool causal = options.mask == "causal";
-  if (causal || options.mask == "none") {
-    for (input::Sequence& sequence : batch.sequences) sequence.causal = causal;
-  } else if (options.mask) {
-    read_score_masks(*options.mask, batch);
-  }
-  if (options.key_mask) read_key_masks(*options.key_mask, batch);
 }
 
 }  // namespace
@@ -325,7 +313,13 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
     if (!typed && sequence.text) sequence.token_type_ids.clear();
     if (!typed && sequence.target) sequence.target->token_type_ids.clear();
   }
-  apply_masks(options, batch);
+  const bool causal = options.mask == "causal";
+  if (causal || options.mask == "none") {
+    for (input::Sequence& sequence : batch.sequences) sequence.causal = causal;
+  } else if (options.mask) {
+    read_score_masks(*options.mask, batch);
+  }
+  if (options.key_mask) read_key_masks(*options.key_mask, batch);
   for (const input::Sequence& sequence : batch.sequences)
     if (sequence.text && sequence.text->find_first_not_of(" \t\r\n") == std::string::npos)
       warnings.add("empty_text", fmt::format("the text of input \"{}\" is empty", sequence.id));
@@ -334,8 +328,6 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
                  fmt::format("got {} texts of one word each; put a longer text in quotes", options.words));
   return batch;
 }
-
-// --- Seeded inputs
 
 std::vector<input::Sequence> seeded_inputs(const model::ModelConfig& config, std::size_t count,
                                            std::size_t length, std::size_t target_length) {

@@ -42,7 +42,6 @@ void add_ordered(Command& command, const char* name, const char* type, const std
               {{.names = name, .target = std::move(target), .help = help, .type = type, .in_order = true}});
 }
 
-/// Adds an option that appends an InputItem to `items`, for inputs or for the targets of inputs.
 void add_items(Command& command, InputOptions& options, std::vector<InputItem>& items, const char* name,
                InputKind kind, const char* type, const std::string& help) {
   const bool text = kind == InputKind::text && &items == &options.items;

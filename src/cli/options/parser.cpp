@@ -20,7 +20,6 @@ using Function = std::function<void(const std::string&)>;
 
 // --- Text of --help
 
-/// Returns whether the target of an option has one of these types.
 template <typename... Targets>
 bool targets(const Option& option) {
   return (std::holds_alternative<Targets>(option.target) || ...);
@@ -30,7 +29,6 @@ bool is_vector(const Option& option) {
   return targets<std::vector<std::string>*, std::vector<std::size_t>*>(option);
 }
 
-/// Returns the default of Option::type.
 std::string default_type(const Option& option) {
   if (!option.takes_value()) return "";
   if (const Choice* const choice = std::get_if<Choice>(&option.target))
@@ -151,7 +149,6 @@ bool in_range(const std::string& word, const Range& range) {
   return !(value < range.first || value > range.last);
 }
 
-/// Returns an error message if a value is not allowed or is out of range, else an empty text.
 std::string value_error(const Option& option, const std::string& word) {
   const Choice* const choice = std::get_if<Choice>(&option.target);
   const WordList& allowed = choice != nullptr ? choice->words : option.allowed;
@@ -190,7 +187,6 @@ CLI::Option* add_option(CLI::App& app, const Option& option) {
   return added;
 }
 
-/// Calls the targets of all options with `in_order`, in the order of the command line.
 void store_in_order(const CLI::App& app, const std::map<const CLI::Option*, Function>& ordered) {
   std::map<const CLI::Option*, std::size_t> used;
   for (const CLI::Option* parsed : app.parse_order()) {
@@ -214,9 +210,8 @@ void build(CLI::App& app, const Command& command) {
     if (!option.needs.empty()) app.get_option(name)->needs(app.get_option(option.needs));
     if (!option.excludes.empty()) app.get_option(name)->excludes(app.get_option(option.excludes));
   }
-  if (!ordered.empty()) {
+  if (!ordered.empty())
     app.parse_complete_callback([&app, ordered = std::move(ordered)] { store_in_order(app, ordered); });
-  }
   if (!command.subcommands.empty()) app.require_subcommand(0, 1);
   for (const Command& subcommand : command.subcommands)
     build(*app.add_subcommand(subcommand.name, subcommand.about), subcommand);
@@ -279,9 +274,7 @@ Option number(std::string names, OptionTarget target, std::string help, std::opt
 }
 
 WordList Option::all_names() const {
-  WordList all;
-  for (const std::string_view name : attnctl::split(names, ',')) all.emplace_back(name);
-  return all;
+  return texts_of(attnctl::split(names, ','), std::identity());
 }
 
 std::string Option::value_text() const {

@@ -33,7 +33,6 @@ constexpr std::array kFormats = {
     Format{.name = "text", .extension = ".txt", .form = Form::text},
 };
 
-/// Returns the format whose `member` (name or extension) has this value, or null if there is none.
 const Format* format_with(std::string_view Format::*member, std::string_view value) {
   const auto* const found = std::ranges::find(kFormats, value, member);
   return found == kFormats.end() ? nullptr : found;
@@ -89,7 +88,6 @@ void check_output_type(const Target& target) {
   }
 }
 
-/// The device and inode of a regular file.
 using FileId = std::pair<dev_t, ino_t>;
 
 std::optional<FileId> file_id(const std::filesystem::path& path) {

@@ -131,7 +131,6 @@ std::uint64_t head_norms(const AttentionConfig& attention) {
              : norm_parameters(attention.head_norm, product({heads, d}));
 }
 
-/// Returns the number of norms before and after the attention and the MLP of a layer.
 std::uint64_t branch_norms(const LayerConfig& layer) {
   if (layer.place == NormPlace::none) return 0;
   if (layer.place == NormPlace::both) return 4;
@@ -310,7 +309,6 @@ struct SharingRow {
   std::vector<std::size_t> layers = {};
 };
 
-/// Adds a layer to the row with the same kind and text. Appends such a row if none exists.
 void add_to(std::vector<SharingRow>& rows, std::size_t layer, const SharingRow& row) {
   auto found = std::ranges::find_if(
       rows, [&](const SharingRow& known) { return known.kind == row.kind && known.text == row.text; });

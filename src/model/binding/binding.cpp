@@ -82,7 +82,6 @@ struct ProjectionOutputs {
   }
 };
 
-/// Returns the layer number in a tensor's name; nullopt if the tensor does not belong to a layer.
 std::optional<std::size_t> layer_number(std::string_view name, std::string_view layer_prefix) {
   const std::size_t mark = layer_prefix.find("{}");
   if (mark == std::string_view::npos || !name.starts_with(layer_prefix.substr(0, mark))) return std::nullopt;

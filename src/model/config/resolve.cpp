@@ -15,7 +15,6 @@
 namespace attnctl::model {
 namespace {
 
-/// Formats a JSON value for an error message. Shortens its JSON text to at most 60 bytes.
 std::string excerpt(const nlohmann::ordered_json& value) {
   std::string text = value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";

@@ -134,7 +134,6 @@ RotaryConfig yarn_rotary(const RotaryRequest& request) {
   return rotary;
 }
 
-/// Returns the inverse frequencies, each divided by its factor in the list `name`.
 std::vector<float> scaled_by_list(const RotaryRequest& request, const std::string& name) {
   const auto factors = request.scaling.find(name);
   const std::string need = fmt::format("a list of {} numbers", request.dims / 2);
@@ -178,7 +177,6 @@ RotaryConfig resolve_scaling(const RotaryRequest& request, const RotarySpec& spe
                                      "default, linear, llama3, yarn, longrope, su");
 }
 
-/// Returns an object of the configuration; nullopt if it is missing or empty.
 std::optional<ConfigReader> non_empty_object(const ConfigReader& config, const std::string& name) {
   const auto value = config.find(name);
   if (!value || (value->json->is_object() && value->json->empty())) return std::nullopt;

@@ -22,7 +22,6 @@ struct LocatedProjections {
   LocatedWeight query, key, value, output;
 };
 
-/// Reads /head_slices, a list with one number per head. Returns an empty list if the key is missing.
 std::vector<std::size_t> read_head_slices(const ConfigReader& config, std::size_t heads) {
   const auto value = config.find("head_slices");
   if (!value) return {};

@@ -57,7 +57,6 @@ void bare_attention(FamilySpec& spec) {
 constexpr const char* kTextPrefixes[] = {"language_model.", "model.language_model.", "text_model.",
                                          "model.text_model."};
 
-/// Adds the prefixes with which the tensors of a family are stored in a multimodal checkpoint.
 void add_text_prefixes(FamilySpec& row) {
   std::vector<std::string> prefixes;
   for (const char* outer : kTextPrefixes) {
