@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <span>
 #include <utility>
 
 #include "base/error.hpp"
@@ -13,7 +12,6 @@
 namespace attnctl::input {
 namespace {
 
-/// Returns the kind of a mention whose head word has this UPOS tag; nullopt if the tag is "" or "_".
 std::optional<MentionType> mention_type(std::string_view upos) {
   if (upos.empty() || upos == "_") return std::nullopt;
   if (upos == "PRON" || upos == "DET") return MentionType::pronoun;
@@ -30,7 +28,6 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// Returns the value of the field NAME= of MISC; an empty string if there is none.
 std::string_view misc_value(std::string_view misc, std::string_view name) {
   for (const std::string_view field : split(misc, '|')) {
     if (field.starts_with(name) && field.substr(name.size()).starts_with('='))
@@ -63,15 +60,6 @@ struct OpenMention {
   std::size_t first = 0;
 };
 
-std::string joined(std::span<const SurfaceToken> surfaces) {
-  std::string text;
-  for (std::size_t i = 0; i < surfaces.size(); ++i) {
-    text += surfaces[i].form;
-    if (surfaces[i].space_after && i + 1 < surfaces.size()) text += ' ';
-  }
-  return text;
-}
-
 /// Sets the ranges of the words of a token that has the range `range`. Each word gets its own range if the
 /// joined forms of the words are the form of the token, otherwise the whole `range`.
 void share(const SurfaceToken& surface, tokenizer::TextRange range, ConlluSentence& sentence) {
@@ -88,7 +76,6 @@ void share(const SurfaceToken& surface, tokenizer::TextRange range, ConlluSenten
   }
 }
 
-/// Parses a number from `least` to 2^32 - 2 without leading zeros. Returns nullopt if `text` is not one.
 std::optional<std::size_t> parse_id(std::string_view text, std::size_t least = 1) {
   if (text.size() > 1 && text.starts_with('0')) return std::nullopt;
   const auto number = parse_number(text);
@@ -238,9 +225,7 @@ class SentenceReader {
     for (std::size_t word = first; word < sentence_.words.size(); ++word) mention->words.push_back(word);
   }
 
-  /// Completes the mentions of a sentence: drops mentions without words, sets the head word and the type of
-  /// each, and sorts the mentions by their first words and, if these are equal, by descending last words.
-  /// Throws Error(bad_input) if a mention is not closed.
+  /// Drops mentions without words, and completes and sorts the others. Throws if a mention is not closed.
   void finish_mentions() {
     if (!open_.empty())
       refuse("MISC: Entity: the mention {} is not closed in its sentence", in_quotes(open_.back().label));
@@ -273,11 +258,13 @@ class SentenceReader {
     return std::move(sentence_);
   }
 
-  /// Sets the text of the sentence and the ranges of its words and multiword tokens. The text is that of the
-  /// comment "# text", or the joined forms if there is none. Throws Error(bad_input) if the forms do not
-  /// match the text.
+  /// Sets the text of the sentence, and the ranges of its words in the text.
   void place_words() {
-    sentence_.text = text_ ? *text_ : joined(surfaces_);
+    sentence_.text = text_.value_or("");
+    for (std::size_t i = 0; !text_ && i < surfaces_.size(); ++i) {
+      sentence_.text += surfaces_[i].form;
+      if (surfaces_[i].space_after && i + 1 < surfaces_.size()) sentence_.text += ' ';
+    }
     std::string_view rest = sentence_.text;
     std::uint32_t place = 0;  // number of code points before `rest`
     const auto take = [&](std::size_t bytes) {

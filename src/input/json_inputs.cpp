@@ -79,8 +79,7 @@ WrittenMention read_mention(const tokenizer::PartConfig& item, std::uint32_t len
   return written;
 }
 
-/// Splits `word` at the positions `cuts`, which count code points of the text, and appends the parts to
-/// `words`.
+/// Appends the parts of `word` between the positions `cuts`, which count code points of the text.
 void append_cut(const TextWord& word, const std::set<std::uint32_t>& cuts, std::vector<ConlluWord>& words) {
   std::string_view rest = word.form;
   std::uint32_t begin = word.range.begin;

@@ -109,13 +109,12 @@ void finish_batch(Batch& batch, const tokenizer::Vocabulary& vocabulary) {
 }
 
 std::string InputIds::next(std::string_view own) {
-  std::string number = std::to_string(count_);
+  std::string id = own.empty() ? std::to_string(count_) : std::string(own);
   if (own.empty() && count_ == numbered_) {
     ++numbered_;
     ++count_;
-    return number;
+    return id;
   }
-  std::string id = own.empty() ? std::move(number) : std::string(own);
   const auto as_number = parse_number(id);
   const bool is_earlier_number = as_number && *as_number < numbered_ && std::to_string(*as_number) == id;
   if (is_earlier_number || !seen_.insert({content_hash(id), content_hash(id, 1)}).second) {

@@ -35,9 +35,8 @@ void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {
 }
 
 TextBlock read_whole(const std::filesystem::path& path) {
-  constexpr std::size_t kLimit = std::size_t{1} << 30;
   InputStream stream(path);
-  return {{stream.name(), 0, 1}, stream.read_all(kLimit)};
+  return {{stream.name(), 0, 1}, stream.read_all(kLongestBlock)};
 }
 
 InputFormat guess_format(std::string_view first_line) {

@@ -12,8 +12,7 @@ namespace attnctl::input {
 
 namespace {
 
-/// Returns all runs of adjacent characters for which belongs(code point) returns true. The text must be
-/// well-formed UTF-8.
+/// Returns the runs of characters for which belongs(code point) is true. The text must be valid UTF-8.
 template <typename Belongs>
 std::vector<TextWord> runs_of(std::string_view text, Belongs belongs) {
   std::vector<TextWord> runs;

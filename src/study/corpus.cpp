@@ -21,7 +21,6 @@ void shuffle(std::size_t count, Random& random, const Swap& swap) {
   for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
 }
 
-/// Returns the positions of the tokens that are neither special nor hidden from attention.
 std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence) {
   std::vector<std::size_t> positions;
   for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
@@ -74,9 +73,7 @@ constexpr std::size_t kMaxProbes = 16;  // largest number of sequences in a prob
 constexpr std::size_t kMinProbeTokens = 256;
 
 /// Cuts a sequence into windows of up to `length` tokens. Each window starts `stride` text tokens after the
-/// previous window. Each window contains the special tokens that the tokenizer added at both ends. Throws
-/// Error(bad_input) if `length` leaves no space for text tokens, if `stride` is larger than the number of
-/// text tokens in a window, or if the sequence is a pair of texts.
+/// previous window, and contains the special tokens that the tokenizer added at both ends.
 std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::size_t length,
                                         std::size_t stride) {
   const std::size_t n = sequence.ids.size();
@@ -237,8 +234,7 @@ std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLim
   return probes;
 }
 
-/// Returns the next sentence, cut into windows if it is too long. Throws Error(bad_input) if it is not valid
-/// for the model, or if it is too long and options_.stride is not set.
+/// Throws Error(bad_input) if the sentence is bad; see next().
 std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
   while (true) {
     if (!stream_) {

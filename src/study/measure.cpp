@@ -3,7 +3,6 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/error.hpp"
 #include "forward/block.hpp"
@@ -207,17 +206,16 @@ Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudySh
 
 std::vector<const MeasureRow*> parse_measures(std::string_view list) {
   const std::span<const MeasureRow> catalogue = measure_catalogue();
-  std::vector<std::string_view> names;
-  for (const MeasureRow& row : catalogue) names.push_back(row.name);
-  const std::vector<std::string_view> wanted = list.empty() ? names : split(list, ',');
+  std::vector<std::string_view> wanted;  // empty: all
+  if (!list.empty()) wanted = split(list, ',');
   for (const std::string_view name : wanted) {
-    if (std::ranges::find(names, name) == names.end())
+    if (std::ranges::count(catalogue, name, &MeasureRow::name) == 0)
       fail(Status::usage, "--measures: unsupported \"{}\"{}; known: {}", escaped(name),
-           did_you_mean(name, names), fmt::join(names, ", "));
+           did_you_mean(name, catalogue, &MeasureRow::name), join_texts(catalogue, &MeasureRow::name));
   }
   std::vector<const MeasureRow*> rows;
   for (const MeasureRow& row : catalogue) {
-    if (std::ranges::find(wanted, row.name) != wanted.end()) rows.push_back(&row);
+    if (wanted.empty() || std::ranges::count(wanted, row.name) > 0) rows.push_back(&row);
   }
   return rows;
 }

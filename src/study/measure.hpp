@@ -32,7 +32,6 @@ namespace attnctl::study {
 
 constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset in each direction, in tokens
 
-/// Returns a float32 cell, which is undefined if the value is missing or not finite.
 [[nodiscard]] inline Cell real_cell(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Cell(static_cast<float>(*value)) : Cell();
 }
@@ -107,7 +106,6 @@ struct RowInterval {
 using ResultField = std::pair<std::string, std::variant<Cell, RowInterval, MomentsSummary, RowHead>>;
 using ResultRow = std::vector<ResultField>;
 
-/// A head with a large value of a measure.
 struct StrongHead {
   std::string what;  // what the value measures: "previous", "[SEP]"
   std::string head;
@@ -142,8 +140,7 @@ struct StudyResults : Results {
   Record summary;                      // additional fields of the section `summary`
 
   void append(StudyResults&& other);
-  /// Adds the items of `heads` with the three largest values (all items if there are fewer), in descending
-  /// order. Items with equal values keep their order.
+  /// Adds the three items of `heads` with the largest values.
   void add_strongest(std::vector<StrongHead> heads) {
     std::ranges::stable_sort(heads, std::ranges::greater(), &StrongHead::value);
     heads.resize(std::min(heads.size(), std::size_t{3}));
@@ -302,18 +299,9 @@ struct MeasureRow {
 [[nodiscard]] Table with_definitions(Table table);
 
 /// The rows of the catalogue, each defined in the file of its measure.
-[[nodiscard]] MeasureRow metrics_measure();
-[[nodiscard]] MeasureRow positional_measure();
-[[nodiscard]] MeasureRow special_measure();
-[[nodiscard]] MeasureRow repeats_measure();
-[[nodiscard]] MeasureRow rare_measure();
-[[nodiscard]] MeasureRow distance_measure();
-[[nodiscard]] MeasureRow pairs_measure();
-[[nodiscard]] MeasureRow rollout_measure();
-[[nodiscard]] MeasureRow syntax_measure();
-[[nodiscard]] MeasureRow coreference_measure();
-[[nodiscard]] MeasureRow probe_measure();
-[[nodiscard]] MeasureRow roles_measure();
+using MakeRow = MeasureRow();
+MakeRow metrics_measure, positional_measure, special_measure, repeats_measure, rare_measure, distance_measure,
+    pairs_measure, rollout_measure, syntax_measure, coreference_measure, probe_measure, roles_measure;
 
 template <typename M>
 [[nodiscard]] std::unique_ptr<Measure> make_measure(const StudyShape& shape) {
@@ -351,13 +339,10 @@ constexpr std::int64_t kFirstPosition = -1;
 /// The names of the token ids in the state of a measure, because results are written without the model.
 class TokenNames {
  public:
-  /// Adds the name of the token at a position of a sequence: its token string, or "#" and its id if the
-  /// sequence has no token strings. Does nothing if the id has a name.
   void add(const input::Sequence& sequence, std::size_t position) {
     const std::int64_t id = sequence.ids[position];
     if (!names_.contains(id)) names_[id] = sequence.tokens.empty() ? id_name(id) : sequence.tokens[position];
   }
-  /// Returns the name of a token or target, such as "[SEP]" or "position 0".
   [[nodiscard]] std::string of(std::int64_t id) const {
     if (id == kFirstPosition) return "position 0";
     const auto name = names_.find(id);
@@ -379,7 +364,6 @@ using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;  // positi
 /// Returns the positions, from `first` on, of the special tokens of a sequence, and adds their names.
 [[nodiscard]] PositionsOf special_positions(const input::Sequence& sequence, std::size_t first,
                                             TokenNames& names);
-/// Returns the positions of each target in a sequence: position 0 and all special tokens.
 [[nodiscard]] inline PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names) {
   PositionsOf targets = special_positions(sequence, 0, names);
   targets[kFirstPosition] = {0};

@@ -80,8 +80,7 @@ BlockSize size_of(const CorpusBlock& block) {
   return size;
 }
 
-/// Returns the block with only its first sequences: up to `tokens` tokens in total, but at least one
-/// sequence.
+/// Returns the block with only its first sequences: up to `tokens` tokens, but at least one sequence.
 CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   CorpusBlock first = block;
   std::size_t kept = 0;
@@ -97,7 +96,6 @@ CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   return first;
 }
 
-/// Reads the corpus to its end. Throws the errors of CorpusBlocks::next(), and Error(interrupted).
 CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progress& progress) {
   const StudySettings& settings = input.settings;
   CorpusSurvey survey;

@@ -87,7 +87,6 @@ class ShardPlanner {
   /// `blocks` is borrowed.
   ShardPlanner(std::span<const BlockSize> blocks, const StudyCost& cost, std::size_t threads);
 
-  /// Returns the plans of shards 1/nodes to nodes/nodes.
   [[nodiscard]] std::vector<ShardPlan> shards(std::size_t nodes) const {
     std::vector<ShardPlan> plans;
     for (std::size_t i = 0; i < nodes; ++i) plans.push_back(shard(i, nodes));

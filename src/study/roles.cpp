@@ -33,7 +33,6 @@ constexpr double kRounding = 1e-6;
 /// The roles of a head, in the order of role_rows().
 using HeadRoles = std::vector<const HeadRole*>;
 
-/// Returns one row per head and role, and one row with the rule `none` for each head without a role.
 std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, const std::string& none) {
   std::vector<ResultRow> rows;
   const auto add = [&rows](std::size_t head, std::string_view role, const RoleEvidence& evidence, Cell count,
@@ -62,7 +61,6 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
   return rows;
 }
 
-/// Returns a table of the five largest scores for each role.
 Table strongest(const std::vector<HeadRole>& roles, const StudyShape& shape) {
   constexpr std::size_t shown = 5;
   std::vector<std::vector<Cell>> rows;
@@ -89,7 +87,6 @@ Table strongest(const std::vector<HeadRole>& roles, const StudyShape& shape) {
       std::move(rows));
 }
 
-/// Returns the letters of a head's roles, each letter once, or "." if there are none.
 std::string letters_of(const HeadRoles& roles) {
   std::string letters;
   for (const HeadRole* const role : roles) {
@@ -176,7 +173,6 @@ struct RoleNulls {
   std::vector<double> log_keys;  // [rows of the panel], ln(visible keys); 0 if one key is visible
 };
 
-/// Checks whether the query may attend to a key that is more than kNear tokens away.
 bool sees_far_keys(const analysis::PatternRow& row, const forward::VisibleKeys& visible) {
   const forward::KeyRange near = analysis::keys_near(row, kNear);
   return visible.count(row.query, near.first, near.last) < visible.count(row.query);

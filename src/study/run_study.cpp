@@ -24,7 +24,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr const char* kStateFormat = "attnctl.study.state/3";
 
-/// Returns a hash of the hashes of ranges of 4 MiB, which are computed in parallel.
 std::uint64_t parallel_hash(std::span<const std::byte> bytes, Pool& pool) {
   constexpr std::size_t most = std::size_t{4} << 20;
   std::vector<std::uint64_t> hashes((bytes.size() + most - 1) / most);
@@ -51,7 +50,6 @@ std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
   return hash;
 }
 
-/// Returns the size and the hash of each file, or "standard input" if one of the files is standard input.
 std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   std::vector<std::string> files;
   for (const CorpusFile& file : corpus.files) {
@@ -121,19 +119,16 @@ StudyIdentity study_identity(const StudySettings& settings, const model::Model& 
   const auto or_none = [](const std::optional<std::size_t>& number) {
     return number ? std::to_string(*number) : std::string("none");
   };
-  std::vector<std::string> heads, measures;
-  for (const model::HeadId head : settings.selection.heads)
-    heads.push_back(model::head_name(model.config(), head));
-  for (const MeasureRow* const row : settings.measures)
-    measures.push_back(fmt::format("{}/{}", row->name, row->version));
+  const auto named = [&](model::HeadId head) { return model::head_name(model.config(), head); };
+  const auto versioned = [](const MeasureRow* row) { return fmt::format("{}/{}", row->name, row->version); };
   std::string frequencies = settings.needs_frequencies() ? "of the corpus" : "none";
   if (settings.frequencies)
     frequencies = hash_text(parallel_hash(MappedFile(*settings.frequencies).bytes(), pool));
   return {{"state", kStateFormat},
           {"config", hash_text(content_hash(model.source().config_text))},
           {"weights", hash_text(weights_hash(model, pool))},
-          {"heads", fmt::format("{}", fmt::join(heads, ","))},
-          {"measures", fmt::format("{}", fmt::join(measures, ","))},
+          {"heads", join_texts(settings.selection.heads, named, ",")},
+          {"measures", join_texts(settings.measures, versioned, ",")},
           {"corpus", corpus_identity(settings.corpus, pool)},
           {"batch_tokens", std::to_string(settings.corpus.batch_tokens)},
           {"max_length", or_none(settings.corpus.max_length)},

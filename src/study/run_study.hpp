@@ -99,7 +99,6 @@ void run_study(const StudyRun& run, StudyState& state);
 /// Computes one block and adds its results to the state. `adding` guards the state: threads that share a
 /// state must pass the same mutex. Call load_weights() first.
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding);
-/// Loads all weights that the forward passes of a run need.
 void load_weights(const StudyRun& run);
 
 }  // namespace attnctl::study

@@ -61,11 +61,6 @@ std::string_view mark_of(const std::vector<std::string>& tokens) {
   return most * 100 >= tokens.size() ? frequent : "";
 }
 
-bool stands_for_unknown(std::string_view token) {
-  return token == "[UNK]" || token == "<unk>" || byte_of(token).value_or(0) >= 0x80;
-}
-
-/// Returns whether a byte is an ASCII letter, an ASCII digit or a byte of a non-ASCII character.
 bool is_word_byte(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x80 || std::isalnum(byte) != 0;
@@ -229,7 +224,8 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> s
   for (std::size_t i = tokens_.size(); i-- > 0;) {
     if (!tokens_[i].empty()) ids_.put(tokens_[i], static_cast<std::int32_t>(i));
   }
-  for (const std::string& token : tokens_) unknown_.push_back(stands_for_unknown(token));
+  for (const std::string& token : tokens_)
+    unknown_.push_back(token == "[UNK]" || token == "<unk>" || byte_of(token).value_or(0) >= 0x80);
   for (const std::string_view token : {"[SEP]", "</s>", "<|endoftext|>"}) {
     if (const auto found = id(token)) mark_separator(*found);
   }

@@ -26,7 +26,6 @@ constexpr auto kCoreferenceDefinitions = std::to_array<Definition>({
     {"coreference.random", "", "[0, 1]", "", "accuracy expected of a random earlier mention"},
 });
 
-/// Returns the word forms of a mention, joined by spaces, with ASCII letters in lower case.
 std::string string_of(const input::Mention& mention, const input::ConlluSentence& sentence) {
   std::string text;
   for (const std::size_t word : mention.words)
@@ -172,7 +171,6 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
     if (share && which == kRandom) *share /= static_cast<double>(kParts);
     return share;
   }
-  /// Returns the accuracy of the same head on shuffled tokens in odd blocks, or nullopt if there is none.
   [[nodiscard]] std::optional<double> shuffled(std::size_t type, std::size_t head) const {
     const auto* const twin = dynamic_cast<const CoreferenceMeasure*>(shuffled_twin_);
     return twin == nullptr ? std::nullopt : twin->scores_[type].accuracy(head, kOddBlocks);

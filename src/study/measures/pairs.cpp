@@ -100,23 +100,6 @@ Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& mat
   return make_table("pairs", {"measure", "which", "head", "and", "value"}, std::move(rows));
 }
 
-/// Adds all pairs, and the most and the least similar pairs as text.
-void add_pair_matrices(StudyResults& results, const StudyShape& shape, std::vector<PairMatrix> matrices) {
-  const std::size_t count = shape.heads.size();
-  List names;
-  for (const StudyHead& head : shape.heads) names.emplace_back(head.name);
-  List items;
-  for (const PairMatrix& matrix : matrices) {
-    items.emplace_back(Record{{{"measure", matrix.name},
-                               {"heads", names},
-                               {"rows", matrix.rows},
-                               {"values", make_tensor({count, count}, matrix.values)}}});
-  }
-  results.document.sections.push_back({"pairs", "pairs", std::move(items)});
-  if (count > 1) results.text.emplace_back(TextTable{"Pairs of heads", extremes_table(shape, matrices)});
-  results.tables.push_back(pair_table(shape, std::move(matrices)));
-}
-
 /// Returns the symmetric matrix with the values value(a, b), [heads, heads]; NaN where a value is undefined.
 template <typename PairValue>
 std::vector<float> matrix_of(std::size_t heads, const PairValue& value) {
@@ -260,10 +243,21 @@ class PairsMeasure final : public Measure {
       for (const auto& [key, row] : outputs_.rows()) outputs.rows.emplace_back(row);
       criteria = analysis::output_pairs(outputs);
     }
-    add_pair_matrices(results, shape_,
-                      {{"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
-                       {"frobenius_cosine", false, pattern_rows_, cosines_of(count, products)},
-                       {"cka", false, outputs_.rows().size(), cosines_of(count, criteria)}});
+    std::vector<PairMatrix> matrices = {
+        {"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
+        {"frobenius_cosine", false, pattern_rows_, cosines_of(count, products)},
+        {"cka", false, outputs_.rows().size(), cosines_of(count, criteria)}};
+    List names, items;
+    for (const StudyHead& head : shape_.heads) names.emplace_back(head.name);
+    for (const PairMatrix& matrix : matrices) {
+      items.emplace_back(Record{{{"measure", matrix.name},
+                                 {"heads", names},
+                                 {"rows", matrix.rows},
+                                 {"values", make_tensor({count, count}, matrix.values)}}});
+    }
+    results.document.sections.push_back({"pairs", "pairs", std::move(items)});
+    if (count > 1) results.text.emplace_back(TextTable{"Pairs of heads", extremes_table(shape_, matrices)});
+    results.tables.push_back(pair_table(shape_, std::move(matrices)));
   }
 
  private:

@@ -119,7 +119,6 @@ class GroupScores {
   [[nodiscard]] std::uint64_t right(std::size_t answer, Half half = kAllBlocks) const {
     return total(half, 1 + answer);
   }
-  /// Returns the share of correct answers, or nullopt if there were no questions.
   [[nodiscard]] std::optional<double> accuracy(std::size_t answer, Half half = kAllBlocks) const {
     const std::uint64_t count = asked(half);
     if (count == 0) return std::nullopt;

@@ -65,7 +65,6 @@ struct SequenceRollout {
   }
 
  private:
-  /// Adds the columns [first, first + together).
   template <std::size_t together>
   void add_columns(const analysis::PatternRow& row, std::size_t first) {
     std::array<double, together> sum{};
@@ -176,7 +175,6 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
       }
     }
   }
-  /// Returns a table with one row per layer: the rollout mass on each target, and its uniform baseline.
   [[nodiscard]] TextTable page() const {
     std::vector<std::int64_t> targets;
     std::vector<Column> columns = {"layer"};

@@ -198,7 +198,6 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     std::size_t dependent = 0, head = 0;
     std::vector<std::uint64_t>* counts = nullptr;
   };
-  /// The questions of one sequence.
   struct SentencePlan {
     std::vector<WordPair> pairs;
     std::vector<std::size_t> nodes;               // index of each node of the tree in WordPieces::words
@@ -245,7 +244,6 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     (*plan.trees)[1 + heads() + kAdjacent] += adjacent;
     plan.combined.assign(plan.nodes.size() * plan.nodes.size(), 0.0);
   }
-  /// Returns the number of annotated edges in the maximum spanning tree.
   [[nodiscard]] std::uint64_t hits(const SentencePlan& plan, std::span<const double> weights) {
     const std::span<const std::size_t> parent = tree_.find(weights, plan.nodes.size());
     std::uint64_t hits = 0;
@@ -255,7 +253,6 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     return hits;
   }
 
-  /// Returns the accuracy on shuffled tokens in odd blocks, or nullopt if there is none.
   [[nodiscard]] std::optional<double> shuffled(const RelationQuestion& question, std::size_t answer) const {
     const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin_);
     if (twin == nullptr) return std::nullopt;

@@ -38,7 +38,6 @@ struct StudyHeader {
   std::string model_path = {};
   std::vector<std::string> files = {};  // paths of the corpus files
 
-  /// Returns the measures that also run on shuffled sentences; empty without shuffles.
   [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const {
     if (null_shuffles == 0) return {};
     return measures_with(&MeasureRow::depends_on_order);
@@ -102,7 +101,6 @@ class StudyState {
   [[nodiscard]] std::uint64_t step() const {
     return done_.size() < 2 ? 0 : *std::next(done_.begin()) - *done_.begin();
   }
-  /// Returns the lowest numbers of missing blocks below `end`, up to `count` numbers.
   [[nodiscard]] std::vector<std::uint64_t> missing(std::uint64_t end, std::size_t count) const {
     std::vector<std::uint64_t> missing;
     for (std::uint64_t block = 0; block < end && missing.size() < count; ++block) {
@@ -152,7 +150,6 @@ class StudyState {
   /// Adds a warning if measures have no data; throws Error(bad_input) instead if --measures has `named` them.
   void check_data(bool named, Warnings& warnings) const;
 
-  /// Writes a magic text, the version, the length, the content and the XXH64 of the content, then commits.
   void write(OutputFile& out) const;
   /// Reads a file of write(). Throws Error(environment) if the file cannot be read, and Error(bad_input) if
   /// it is longer than 2 GiB or not a valid state file of a supported version.

@@ -223,7 +223,6 @@ class DrawnRows {
     if (capacity_ == 0 || rows_.size() < capacity_) return std::nullopt;
     return std::prev(rows_.end())->first;
   }
-  /// Adds the row if it belongs to the sample so far, and returns whether it was added.
   bool add(const DrawnKey& key, std::vector<float> row);
   void merge(const DrawnRows& other) {
     capacity_ = std::max(capacity_, other.capacity_);

@@ -25,7 +25,6 @@ bool is_usual(std::string_view role) {
   return std::ranges::find(kRoles, role) != std::end(kRoles);
 }
 
-/// Reads an added token: an object with "content" and flags, or a string. A string is a special token.
 AddedToken token_of(const PartConfig& value) {
   if (value.node().is_string()) return {.content = value.node().get<std::string>(), .special = true};
   const bool special = value.boolean("special", false);
@@ -285,7 +284,6 @@ TokenizerConfig::TokenizerConfig(std::string name, Json options)
   read_roles(this->options());
 }
 
-/// Reads the tokens of the roles: the members whose key ends in "_token".
 void TokenizerConfig::read_roles(const PartConfig& document) {
   for (const auto& [key, value] : document.node().items()) {
     if (!key.ends_with("_token")) continue;

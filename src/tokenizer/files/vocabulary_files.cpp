@@ -25,7 +25,6 @@ Json byte_level_part(bool add_prefix_space, bool use_regex) {
           {"use_regex", use_regex}};
 }
 
-/// Reads merges.txt, which has a merge "left right" on each line. Skips lines that start with "#version".
 void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
   const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
   std::string_view rest = text;

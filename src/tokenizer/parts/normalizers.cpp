@@ -138,7 +138,6 @@ void to_lowercase(PieceText& text) {
 
 enum class Fate { kept, dropped, space };
 
-/// Returns a step that keeps, drops, or replaces each character by a space, as `fate_of` decides.
 template <Fate (*fate_of)(char32_t)>
 TextStep make_filter(const PartConfig& /*config*/) {
   return [](PieceText& text) {

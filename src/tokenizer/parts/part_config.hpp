@@ -28,7 +28,6 @@ class PartConfig {
   [[nodiscard]] const Json& node() const { return *node_; }
   [[nodiscard]] std::string place() const;  // "FILE: POINTER" or "FILE: top level", for errors
 
-  /// Returns whether the key exists and its value is not null.
   [[nodiscard]] bool has(std::string_view key) const {
     const Json* const value = find(key);
     return value != nullptr && !value->is_null();

@@ -37,7 +37,6 @@ struct SpecialToken {
   std::uint8_t sequence = 0;
 };
 
-/// Inserts a special token before the token with index `at`.
 void insert(TokenizedText& text, std::size_t at, const SpecialToken& token) {
   Encoding& encoding = text.encoding;
   Encoding::for_each_list([&](auto list) {

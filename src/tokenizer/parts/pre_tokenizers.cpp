@@ -145,7 +145,6 @@ TextStep cut_at_matches(SplitBehavior behavior, bool invert, Find find) {
   };
 }
 
-/// Returns a step that cuts at the characters for which is_match(character) returns true.
 template <typename IsMatch>
 TextStep split_at(IsMatch is_match, SplitBehavior behavior) {
   return cut_at_matches(behavior, false, [is_match](std::string_view piece, const auto& match) {

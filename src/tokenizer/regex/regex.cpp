@@ -236,7 +236,6 @@ std::string message_of(int code, const OnigErrorInfo& info) {
   return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(size)};
 }
 
-/// Compiles a pattern. Throws Error(bad_input), with where.place() in the message, if the pattern is invalid.
 RegexPtr compile(const PartConfig& where, std::string_view pattern) {
   regex_t* compiled = nullptr;
   OnigErrorInfo info{};

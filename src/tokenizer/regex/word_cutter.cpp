@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "tokenizer/regex/regex.hpp"
 

@@ -60,7 +60,6 @@ inline char32_t previous(std::string_view text, std::size_t& i) {
   return next(text, at);
 }
 
-/// Returns the number of code points of well-formed UTF-8.
 inline std::size_t count_code_points(std::string_view text) {
   return text.size() -
          static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return U8_IS_TRAIL(c); }));
@@ -70,7 +69,6 @@ inline bool is_ascii(char byte) {
   return static_cast<unsigned char>(byte) < 0x80;
 }
 
-/// Returns the position of the first byte in [begin, end) that is not ASCII, or `end`.
 inline std::size_t ascii_end(std::string_view text, std::size_t begin, std::size_t end) {
   while (begin < end && is_ascii(text[begin])) ++begin;
   return begin;
@@ -105,7 +103,6 @@ enum Class : std::uint16_t {
   regex_small = 1U << 11U,    // [\p{Ll}\p{Lm}\p{Lo}\p{M}], Unicode 16
 };
 
-/// Returns the table with the Class bits of every code point.
 const CodePointTable<std::uint16_t>& classes();
 
 inline bool is(char32_t c, Class set) {
