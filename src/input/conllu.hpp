@@ -25,8 +25,7 @@ struct Mention {
   std::optional<MentionType> type;  // kind of the head word; nullopt: unknown
 };
 
-/// A word of a CoNLL-U sentence (a row whose ID is an integer) with its annotation. Words from mentions_of()
-/// have only the member `word`.
+/// A word (a row whose ID is an integer) and its annotation. Words from mentions_of() have only `word`.
 struct ConlluWord {
   TextWord word;  // form, and range in the text of the sentence
   std::string upos;

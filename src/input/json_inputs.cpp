@@ -12,8 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// 2^53 - 1, the largest id or token type. JSON readers that store numbers as doubles read integers up to
-/// this one exactly.
+/// 2^53 - 1, the largest id or token type. JSON readers with doubles read integers up to it exactly.
 constexpr std::int64_t kLargestInteger = 9'007'199'254'740'991;
 
 /// A key of an input object, and whether objects with "text", "tokens" and "ids" may have it.

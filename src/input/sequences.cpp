@@ -343,8 +343,7 @@ std::optional<CorpusSentence> SentenceStream::next() {
   do {
     sentence = document_ ? next_item() : next_lines();
     if (!sentence) return std::nullopt;
-    // Skips groups of lines of a CoNLL-U file that are all comments, and lines of a text that are all white
-    // space.
+    // Skips groups of comments of a CoNLL-U file, and lines of a text that are all white space.
   } while (is_text && sentence->sequence.ids.empty() && !sentence->sequence.text);
   if (sentence->sequence.queries() == 0)
     refuse(sentence->where, "got an empty sequence, need at least one token");

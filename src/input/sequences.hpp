@@ -30,8 +30,7 @@ namespace attnctl::input {
 /// "longest_first" of Hugging Face. Throws Error(bad_input) if no token of the text would be left.
 std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most);
 
-/// Returns the sequence of an encoded text or pair of texts. finish_batch() adds the token strings and the
-/// flags `separator`.
+/// Returns the sequence of an encoded text or pair. finish_batch() adds token strings and `separator`.
 [[nodiscard]] Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding);
 
 /// Counts for warnings about texts.
@@ -77,8 +76,7 @@ class TextEncoder {
 /// non-negative integer. `option` names the option in the message.
 [[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option = "--ids");
 
-/// Inserts the special token `id` before the tokens of a sequence, on which finish_batch() was not yet
-/// called.
+/// Inserts the special token `id` before the tokens of a sequence. Must be called before finish_batch().
 void put_first(std::int64_t id, Sequence& sequence);
 
 /// Appends the sequences of a file's content to the batch. Returns the number of blank lines in the format

@@ -35,8 +35,7 @@ struct NamedTokens {
   std::vector<std::size_t> positions;  // of the tokens of `text`
 };
 
-/// Returns the words of a sequence according to Vocabulary::words. A token without a word, such as a special
-/// token, is a separate group.
+/// Returns the words according to Vocabulary::words. A token without a word is a separate group.
 std::vector<NamedTokens> marked_words(const Sequence& sequence, const tokenizer::Vocabulary& vocabulary) {
   const auto words = vocabulary.words(sequence.tokens, sequence.ids);
   std::vector<NamedTokens> groups;

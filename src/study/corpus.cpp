@@ -31,8 +31,7 @@ std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence) {
   return positions;
 }
 
-/// The tensors of another checkpoint, but with shuffled values in each floating-point matrix. A matrix is
-/// shuffled when it is first used.
+/// Another checkpoint, but with shuffled values in each floating-point matrix, shuffled at its first use.
 class ShuffledCheckpoint final : public checkpoint::Checkpoint {
  public:
   ShuffledCheckpoint(checkpoint::Checkpoint& original, std::uint64_t seed)

@@ -157,13 +157,11 @@ class CorpusBlocks {
   }
   /// Returns a hash of all tokens of the corpus so far, without the probe.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
-  /// Returns the token frequencies of the sentences so far. An occurrence that is in several overlapping
-  /// windows counts once.
+  /// The token frequencies so far. An occurrence that is in several overlapping windows counts once.
   [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
 
  private:
-  /// A sentence that is valid for the model, and its windows. A sentence that is not too long has one window,
-  /// the sentence itself.
+  /// A sentence that is valid for the model, and its windows: itself if it is not too long.
   struct CheckedSentence {
     input::CorpusSentence sentence;
     std::vector<input::Sequence> windows;

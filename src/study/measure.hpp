@@ -192,8 +192,7 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
 /// text tables and a heatmap. A head without a role has one row with an undefined role.
 void add_roles(StudyResults& results, const StudyShape& shape);
 
-/// One block, with the data that measures need. Supports only self-attention: queries and keys belong to the
-/// same sequence.
+/// One block with the data that measures need. Queries and keys belong to the same sequence.
 class StudyBlock {
  public:
   StudyBlock(const model::Model& model, const CorpusBlock& corpus, const StudyShape& shape);
@@ -208,8 +207,7 @@ class StudyBlock {
   [[nodiscard]] const forward::VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
     return visible_[visible_index(sequence, layer)];
   }
-  /// Returns the index of visible(sequence, layer), equal for layers of the same attention kind and
-  /// causality.
+  /// Returns the index of visible(sequence, layer). Layers of equal attention kind and causality share it.
   [[nodiscard]] std::size_t visible_index(std::size_t sequence, std::size_t layer) const {
     return rule_of_layer_.at(layer) * marks_.size() + sequence;
   }
@@ -308,8 +306,7 @@ template <typename M>
   return std::make_unique<M>(shape);
 }
 
-/// Returns an empty measure for each row. `shape` must outlive them. Throws Error(limit) if it has more heads
-/// than a row allows.
+/// Returns an empty measure for each row. `shape` must outlive them. Throws Error(limit): too many heads.
 [[nodiscard]] Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape);
 
 /// Returns the rows of a list such as "metrics,distance", or all rows if it is empty, in the order of the

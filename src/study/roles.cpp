@@ -142,8 +142,7 @@ constexpr auto kRoleDefinitions = std::to_array<Definition>({
     {"rule", "", "", "", "the rule that the head meets, or the roles that were tested"},
 });
 
-/// Sums for the roles of one head over all sentences (RatioSums), or of the nulls of one panel
-/// (SentenceTerm).
+/// Sums for the roles of one head (RatioSums), or of the nulls of one panel (SentenceTerm).
 template <typename Sums>
 struct RoleSums {
   // by offset (key position minus query position), from -8 to 8

@@ -12,8 +12,7 @@
 namespace attnctl::tokenizer {
 namespace {
 
-/// Returns make(value under a key), a part of the tokenizer such as the normalizer; an empty function if the
-/// value is missing or null.
+/// Returns make(value under a key); an empty function if the value is missing or null.
 template <typename Make>
 auto make_optional(const PartConfig& document, std::string_view key, Make make) -> decltype(make(document)) {
   if (!document.has(key)) return {};

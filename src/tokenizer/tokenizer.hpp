@@ -56,8 +56,7 @@ class Tokenizer {
   struct State;
   using StatePtr = std::shared_ptr<State>;
 
-  /// Reads a model's tokenizer. Throws Error(bad_input) if no tokenizer file exists, or if a file is damaged
-  /// or not supported.
+  /// Throws Error(bad_input) if no tokenizer file exists, or if a file is damaged or not supported.
   [[nodiscard]] static Tokenizer open(const TokenizerOrigin& origin);
 
   [[nodiscard]] StatePtr make_state() const;
@@ -69,8 +68,7 @@ class Tokenizer {
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
   [[nodiscard]] const Vocabulary& vocabulary() const;
-  // The values of /truncation and /padding in tokenizer.json; null if missing. encode() neither truncates nor
-  // pads.
+  // The values of /truncation and /padding in tokenizer.json or null, which encode() does not apply.
   [[nodiscard]] const nlohmann::ordered_json& truncation() const;
   [[nodiscard]] const nlohmann::ordered_json& padding() const;
 

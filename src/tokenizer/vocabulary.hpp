@@ -22,8 +22,7 @@ struct TokenEntry {
   double score = 0;  // score in the file, for Unigram models the log probability; 0 if missing
 };
 
-/// An added token: an element of /added_tokens in tokenizer.json, or a token of another file with the same
-/// meaning.
+/// An added token: an element of /added_tokens in tokenizer.json, or its equal in another file.
 struct AddedToken {
   std::int32_t id = 0;  // set by check_vocabulary()
   std::string content;
@@ -39,8 +38,7 @@ class TokenTable {
  public:
   /// Makes an empty table for at most `tokens` different tokens. The table does not grow.
   explicit TokenTable(std::size_t tokens = 0);
-  /// If a token occurs several times in `entries`, the last id is used. Throws Error(bad_input) if the tokens
-  /// have 4 GiB or more in total.
+  /// Of equal tokens, uses the last id. Throws Error(bad_input) if the tokens have 4 GiB or more in total.
   explicit TokenTable(const std::vector<TokenEntry>& entries);
 
   /// Adds a token with an id, or replaces the id of a token in the table. `id` must not be negative.
@@ -72,8 +70,7 @@ class TokenTable {
   std::size_t longest_ = 0;
 };
 
-/// A trie of tokens, stored as a double array, which needs one look-up per byte. Several threads may use one
-/// trie at once.
+/// A trie of tokens as a double array: one look-up per byte. Several threads may use one trie at once.
 class TokenTrie {
  public:
   /// Builds the trie from the tokens of `entries` that are not empty. The ids are those in `table`.
@@ -133,8 +130,7 @@ class MergeList {
     add_side(left);
     add_side(right);
   }
-  /// Adds the merge of a line "left right". Returns false and adds nothing unless the line has exactly one
-  /// space at byte `from` or later.
+  /// Adds a line "left right". Returns false unless it has exactly one space at byte `from` or later.
   [[nodiscard]] bool add_line(std::string_view line, std::size_t from = 0) {
     const std::size_t space = line.find(' ', from);
     if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) return false;

@@ -87,8 +87,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
       return std::ranges::any_of(corpus.annotations[sequence]->words,
                                  [](const input::ConlluWord& word) { return word.head.has_value(); });
     });
-    // The words of a sentence that are in at least one window, and the words that are in at least one window
-    // together with their head word.
+    // The words of a sentence in at least one window, and those in a window together with their head word.
     std::set<std::size_t> found_words, found_pairs;
     for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
       SentencePlan& plan_of = plans_.emplace_back();

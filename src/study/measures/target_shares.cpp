@@ -40,8 +40,7 @@ struct TargetShare : WeightSums {
   [[nodiscard]] Cell uniform_share() const { return mean_cell(uniform.value(), count); }
 };
 
-/// Returns the weight of a row on the visible targets (key + shift, for each key in `keys`), and their
-/// number.
+/// Returns the weight of a row on the visible targets, key + shift for each of `keys`, and their number.
 std::pair<double, std::size_t> weight_on(std::span<const std::size_t> keys, const analysis::PatternRow& row,
                                          const forward::VisibleKeys& visible, std::size_t shift = 0) {
   double weight = 0;

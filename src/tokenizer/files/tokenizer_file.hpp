@@ -20,8 +20,7 @@ namespace attnctl::tokenizer {
 inline constexpr std::uint64_t kLargestTokenId = 16'777'215;
 inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  // in bytes
 
-/// The content of a model's tokenizer files. Other file formats are converted to the structure of
-/// tokenizer.json.
+/// A model's tokenizer files. Other file formats are converted to the structure of tokenizer.json.
 struct TokenizerFile {  // NOLINT(bugprone-exception-escape): its move constructor throws nothing
   std::string name;     // file name, escaped
   std::vector<TokenEntry> vocabulary;  // the tokens of /model/vocab, in the order of the file
@@ -62,14 +61,12 @@ class TokenizerConfig {
   std::string name_;
   nlohmann::ordered_json options_;
   std::map<std::int64_t, AddedToken> by_id_;
-  // The token of each role, in the order of insertion; nullopt if there is none. The seven usual roles come
-  // first.
+  // The token of each role, in the order of insertion, the seven usual roles first; nullopt: no token.
   nlohmann::ordered_map<std::string, std::optional<AddedToken>> roles_;
   std::vector<AddedToken> extra_;
 };
 
-/// What to read from tokenizer files. If only the vocabulary is wanted, unsupported normalizers and other
-/// parts are not errors.
+/// What to read. If only the vocabulary is wanted, unsupported normalizers and other parts are not errors.
 enum class Wanted { vocabulary, tokenizer };
 
 /// Returns the paths of all tokenizer files that a model's directory may contain. They need not exist.
@@ -84,8 +81,7 @@ enum class Wanted { vocabulary, tokenizer };
 /// (see Vocabulary::is_separator) are special even if the file does not say so.
 [[nodiscard]] Vocabulary make_vocabulary(const TokenizerFile& file);
 
-/// A SentencePiece model. The members are the fields of sentencepiece_model.proto that tokenizing needs, with
-/// their default values.
+/// A SentencePiece model: the fields of sentencepiece_model.proto that tokenizing needs, with defaults.
 struct SentencePieceModel {
   using Type = formats::TokenizerSection::Type;
   struct ScoredPiece {
@@ -137,8 +133,7 @@ ReadFile read_tokenizer_json, read_vocab_txt, read_vocab_json, read_sentencepiec
 /// models), or if an id is far larger than the number of tokens.
 void check_vocabulary(TokenizerFile& file);
 
-/// Adds to `file.added_tokens` the tokens of `config` that are not in this list, sets `file.separators`, and
-/// calls check_vocabulary().
+/// Adds the new tokens of `config` to file.added_tokens, sets file.separators, calls check_vocabulary().
 void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
 
 /// Throws Error(bad_input) if `config` has a "tokenizer_class" that, without a final "Fast", is not in

@@ -182,8 +182,7 @@ class BpeMerger {
   std::vector<MergeCandidate> waiting_;  // candidates that were not tried yet, as a heap
 };
 
-/// A model that splits pieces of text into tokens. Several threads may use one model at once, each with its
-/// own ModelState.
+/// Splits pieces of text into tokens. Several threads may use one model, each with its own ModelState.
 class TokenModel {
  public:
   /// The buffers and the cache of one thread, which must be used with one model only.

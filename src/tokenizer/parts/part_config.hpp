@@ -37,8 +37,7 @@ class PartConfig {
   [[nodiscard]] bool boolean(std::string_view key, std::optional<bool> default_value = {}) const;
   [[nodiscard]] std::int64_t integer(std::string_view key,
                                      std::optional<std::int64_t> default_value = {}) const;
-  /// Returns the index in `names` of the string under a key. Throws Error(bad_input) if `names` does not have
-  /// the string.
+  /// Returns the index in `names` of the string under a key. Throws Error(bad_input) if it is not there.
   [[nodiscard]] std::size_t choice(std::string_view key, std::span<const std::string_view> names,
                                    std::optional<std::string_view> default_value = {}) const;
   [[nodiscard]] PartConfig object(std::string_view key) const;
@@ -49,11 +48,9 @@ class PartConfig {
   /// Returns the elements of this value, which must be an array.
   [[nodiscard]] std::vector<PartConfig> elements() const;
 
-  /// Throws Error(bad_input) with the message "FILE: POINTER/key: what", or "FILE: POINTER: what" if `key` is
-  /// empty.
+  /// Throws Error(bad_input): "FILE: POINTER/key: what", or "FILE: POINTER: what" if `key` is empty.
   [[noreturn]] void refuse(std::string_view key, std::string_view what) const;
-  /// Throws Error(bad_input) with a message that names the unsupported string `found` and lists the supported
-  /// strings.
+  /// Throws Error(bad_input), which names the unsupported string `found` and lists the supported strings.
   [[noreturn]] void unsupported(std::string_view key, std::string_view found,
                                 std::span<const std::string_view> supported) const;
 
@@ -75,8 +72,7 @@ struct PartRow {
   Part (*make)(const PartConfig& config, Args... args);
 };
 
-/// Returns the row whose type is the string under "type". Throws Error(bad_input) with the supported types if
-/// no row has this type.
+/// Returns the row for the string under "type". If there is none, throws Error(bad_input) with all types.
 template <typename Row, std::size_t N>
 const Row& find_part(const PartConfig& config, const Row (&rows)[N]) {
   std::vector<std::string_view> types;

@@ -57,8 +57,7 @@ class PieceText {
         owner.next_text_[i] = map(owner.next_text_[i]);
       }
     }
-    /// Appends `text` (UTF-8); all bytes have the origin `origin`. Throws Error(limit) if the new text is far
-    /// longer than the original text.
+    /// Appends UTF-8; all bytes have the origin `origin`. Throws Error(limit) if the new text is far longer.
     void put(std::string_view text, TextRange origin) {
       if (owner.next_text_.size() + text.size() > owner.limit_) owner.refuse_growth();
       owner.next_text_.append(text);
@@ -80,8 +79,7 @@ class PieceText {
     }
   };
 
-  /// Starts a new text, which must be well-formed UTF-8 of less than 4 GiB. The text is one piece; an empty
-  /// text has no piece.
+  /// Starts a new text, well-formed UTF-8 of less than 4 GiB: one piece, or no piece if it is empty.
   void assign(std::string_view original) {
     text_.assign(original);
     limit_ = std::min(kSmallestLimit + kLargestGrowth * original.size(), kLargestText);
@@ -139,8 +137,7 @@ class PieceText {
     pieces_.swap(next_pieces_);
   }
 
-  /// Replaces each piece that is not an added token by the parts that cut(text of the piece, cuts) adds to
-  /// `cuts`.
+  /// Replaces each piece that is not an added token by the parts that cut(its text, cuts) adds to `cuts`.
   template <typename Cut>
   void cut(Cut&& cut) {
     next_pieces_.clear();

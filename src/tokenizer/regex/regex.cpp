@@ -120,8 +120,7 @@ class Sets {
     return sets;
   }
 
-  /// Returns the number for which ranges() returns the set of \p{name}; nullopt if find_property() does not
-  /// know the name.
+  /// Returns the number of the set of \p{name} for ranges(); nullopt if find_property() lacks the name.
   std::optional<OnigCtype> find_number(std::string_view name) {
     std::string plain = lower_case(name);
     std::erase_if(plain, [](char c) { return c == ' ' || c == '-' || c == '_'; });
@@ -136,8 +135,7 @@ class Sets {
     return known->second;
   }
 
-  /// Returns the ranges of a character type or of a number from find_number(); null for an unknown character
-  /// type.
+  /// Returns the ranges of a character type or of a find_number(); null for an unknown character type.
   const OnigCodePoint* ranges(OnigCtype number) {
     if (number >= 1 && number <= types_.size()) return types_[number - 1].data();
     if (number < kFirstProperty) return nullptr;
@@ -180,8 +178,7 @@ int is_in_set(OnigCodePoint c, OnigCtype number) {
   if (c < 0x100) return OnigEncodingUTF8.is_code_ctype(c, number);
   const OnigCodePoint* const ranges = Sets::get().ranges(number);
   if (ranges == nullptr) return OnigEncodingUTF8.is_code_ctype(c, number);
-  // `above` is the first bound that is larger than c: the end of the range that contains c, or the beginning
-  // of the next range.
+  // `above` is the first bound larger than c: the end of the range with c, or the start of the next range.
   const OnigCodePoint* const bounds = ranges + 1;
   const OnigCodePoint* const above = std::upper_bound(bounds, bounds + 2 * std::size_t{ranges[0]}, c);
   return (above - bounds) % 2 == 1 || (above != bounds && *(above - 1) == c) ? 1 : 0;

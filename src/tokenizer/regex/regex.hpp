@@ -23,8 +23,7 @@ class Regex {
   /// The range of a match in a text: bytes [first, second).
   using Match = std::pair<std::size_t, std::size_t>;
 
-  /// Compiles a pattern. Throws Error(bad_input), with where.place() in the message, if Oniguruma rejects the
-  /// pattern.
+  /// Compiles a pattern. Throws Error(bad_input) at where.place() if Oniguruma rejects the pattern.
   Regex(const PartConfig& where, std::string_view pattern);
   /// Returns an expression that matches exactly `string`, which must not be empty.
   static Regex literal(std::string string);

@@ -42,8 +42,7 @@ constexpr ClassException kExceptions[] = {
 };
 // clang-format on
 
-/// Returns the classes that contain all code points of a category. `mask` is the category's bit
-/// (U_GC_..._MASK).
+/// Returns the classes that contain all code points of a category, whose bit is `mask` (U_GC_..._MASK).
 std::uint16_t of_category(std::uint32_t mask) {
   constexpr std::uint32_t kWord = U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_NL_MASK | U_GC_PC_MASK;
   std::uint16_t bits = 0;
@@ -62,8 +61,7 @@ using Bits = std::vector<std::uint16_t>;  // [kCodePoints], Class bits of each c
 void set_bits(Bits& bits, char32_t first, char32_t limit, std::uint32_t mask) {
   constexpr std::uint32_t kDropped = U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
   std::fill(bits.begin() + first, bits.begin() + limit, of_category(mask));
-  // The classes below also depend on other properties, such as the version of Unicode that added the
-  // character.
+  // The classes below also depend on other properties, such as the version that added the character.
   if ((mask & (U_GC_P_MASK | U_GC_M_MASK | U_GC_Z_MASK | U_GC_SO_MASK | kDropped)) == 0) return;
   for (char32_t c = first; c < limit; ++c) {
     const bool in_8 = is_as_old_as(c, 8);
@@ -102,8 +100,7 @@ Bits make_bits() {
   return bits;
 }
 
-// Lowercase mappings that Unicode 16 and 17 added. The lowercase of code point first + i is lower + i, for i
-// < count.
+// Lowercase mappings of Unicode 16 and 17: for i < count, the lowercase of first + i is lower + i.
 struct LowerRange {
   char32_t first;
   char32_t count;
@@ -332,8 +329,7 @@ void compose(std::vector<ChangedCharacter>& run) {
   for (std::size_t i = 0; i < run.size(); ++i) {
     const ChangedCharacter current = run[i];
     const int mark_class = combining_class(current.c);
-    // A mark of the same or a higher combining class between `starter` and this character prevents
-    // composing the two.
+    // A mark of the same or a higher class between `starter` and this character prevents composing them.
     const bool reaches = starter != kNone && (last_class == 0 || last_class < mark_class);
     const UChar32 pair = reaches ? unorm2_composePair(normalizer, static_cast<UChar32>(run[starter].c),
                                                       static_cast<UChar32>(current.c))

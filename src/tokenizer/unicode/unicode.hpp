@@ -50,8 +50,7 @@ inline char32_t next(std::string_view text, std::size_t& i) {
   return static_cast<char32_t>(c);
 }
 
-/// Returns the code point that ends before byte `i` and moves `i` to the first byte of this code point. `i`
-/// must be larger than 0.
+/// Returns the code point before byte `i`, which must not be 0, and moves `i` to its first byte.
 inline char32_t previous(std::string_view text, std::size_t& i) {
   do {
     --i;
@@ -114,12 +113,10 @@ inline bool is_white_space(char32_t c) {
 
 /// Returns the byte position after the white space that starts at `begin`; `begin` if there is none.
 std::size_t white_space_end(std::string_view text, std::size_t begin);
-/// Returns the byte position where the white space before `end` begins; `end` if there is none. Does not
-/// search before `limit`.
+/// Returns where the white space before `end` begins, or `end`. Does not search before `limit`.
 std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit = 0);
 
-/// Returns the lowercase of a code point (Unicode 17). For U+0130, whose lowercase is the two code points
-/// U+0069 U+0307, returns U+0069.
+/// Returns the lowercase (Unicode 17). For U+0130, whose lowercase is U+0069 U+0307, returns U+0069.
 char32_t to_lower(char32_t c);
 inline constexpr char32_t kDottedCapitalI = 0x130;
 inline constexpr char32_t kDotAbove = 0x307;
