@@ -30,7 +30,7 @@ struct InputArray {
   std::size_t sequence = 0;
   /// Index into RunResults::components. The array contains the heads of this component. 0 for logits.
   std::size_t component = 0;
-  Tensor array;  // before the pass: only the shape
+  Tensor array;  // has values after the pass, except for NPZ, where they go to the file
 };
 
 /// The words of --from and --to in one input. The positions of --from are queries and those of --to are keys

@@ -80,7 +80,7 @@ model::HeadId parse_head(std::string_view word, const model::ModelConfig& config
     const std::string_view prefix = split(word, '.').front();
     const auto* const row = std::ranges::find(kComponents, prefix, &ComponentName::prefix);
     if (row == kComponents.end()) {
-      fail(Status::usage, "{}: got \"{}\", need COMPONENT.LAYER.HEAD such as enc.0.1,dec.0.1,cross.0.1",
+      fail(Status::usage, "{}: got \"{}\", need COMPONENT.LAYER.HEAD, such as enc.0.1, dec.0.1 or cross.0.1",
            option, escaped(word));
     }
     component = row->component;
@@ -89,8 +89,8 @@ model::HeadId parse_head(std::string_view word, const model::ModelConfig& config
   }
   const auto parsed = parse_layer_and_head(name);
   if (!parsed) {
-    fail(Status::usage, "{}: got \"{}\", need {}LAYER.HEAD such as {}", option, escaped(word),
-         config.decoder ? "COMPONENT." : "", config.decoder ? "enc.0.1,cross.2.3" : "0.1,2.3");
+    fail(Status::usage, "{}: got \"{}\", need {}LAYER.HEAD, such as {}", option, escaped(word),
+         config.decoder ? "COMPONENT." : "", config.decoder ? "enc.0.1 or cross.2.3" : "0.1 or 2.3");
   }
   const auto layer = std::ranges::find_if(config.layers, [&](const model::LayerConfig& each) {
     return each.component == component && each.number == parsed->layer;

@@ -318,7 +318,7 @@ void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale&
   canvas.raw("</g>\n");
 }
 
-/// Returns the attribute of a text on a dark cell, which is white. Empty for other cells.
+/// Returns the attribute that makes the text of a dark cell white; empty for other cells.
 std::string_view ink_of(const HeatmapScale& scale, double value) {
   const double place = place_of(scale, value);
   return (scale.diverging ? std::abs(2 * place - 1) : place) > 0.5 ? R"( fill="#ffffff")" : "";

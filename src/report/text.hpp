@@ -52,8 +52,8 @@ void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matr
                           const TextOptions& options = {});
 
 /// Appends a chart drawn with characters: lines or points on a grid, or horizontal bars. Each of up to seven
-/// series has its own mark. The chart is about as wide as options.width, but at most 80 columns, unless long
-/// labels leave fewer than 20 columns for the plot. Throws std::invalid_argument if a column of the table is
+/// series has its own mark. The chart is about as wide as options.width, but at most 80 columns; its plot
+/// has at least 20 columns. Throws std::invalid_argument if a column of the table is
 /// missing.
 void append_text_chart(std::string& text, const Table& table, const Chart& chart,
                        const TextOptions& options = {});

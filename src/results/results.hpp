@@ -304,7 +304,8 @@ struct View {
   std::variant<HeatmapPage, ChartPage> page;
 };
 
-/// The results of an analysis, a study or an experiment. Each writer uses only the members for its format.
+/// The results of an analysis, a study or an experiment. Each format uses the members whose comments name it;
+/// heads_page(), which draws SVG, also uses `tables`.
 struct Results {
   Document document = {};                  // JSON, JSON Lines
   std::vector<Table> tables = {};          // CSV

@@ -33,7 +33,7 @@ struct ExperimentResult {
   Record parameters = {};
   Table rows = {};
   Record summary = {};
-  std::string conclusion = {};  // one sentence with numbers of this run, for the text page
+  std::string conclusion = {};  // one sentence about the result of this run, for the text page
   std::vector<Chart> charts = {};
   Table drawn = {};  // the table that the charts show; if it has no columns, the charts show `rows`
   std::vector<View> heatmaps = {};  // pictures that follow the charts

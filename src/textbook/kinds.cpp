@@ -124,7 +124,8 @@ ExperimentResult kinds_experiment(const model::Model& model, const input::Batch&
   run({}, full);
 
   CellRows rows;
-  // Adds a row with the costs of `visible` query-key pairs, summed over all heads.
+  // Adds a row: the costs of `visible` query-key pairs (counted over all heads), and the cache bytes per
+  // token.
   const auto add_row = [&](std::string kind, std::uint64_t visible) -> std::vector<Cell>& {
     const std::uint64_t width = layer.d_head + layer.d_value;
     rows.push_back({std::move(kind), count_cell(2 * visible * width), count_cell(sizeof(float) * visible),

@@ -155,7 +155,7 @@ PatternPairs pattern_pairs(std::span<const float> patterns, std::size_t heads) {
 }
 
 // K = Z_a Z_a^T and L = Z_b Z_b^T are the kernels of two heads, from outputs Z with centred columns. The
-// estimate sets their diagonals to zero. The sum of row t of K is then -|z_at|^2, and tr(K L) = |Z_a^T
+// HSIC estimate sets their diagonals to zero. The sum of row t of K is then -|z_at|^2, and tr(K L) = |Z_a^T
 // Z_b|_F^2 - sum_t |z_at|^2 |z_bt|^2.
 std::vector<double> output_pairs(const HeadOutputs& outputs) {
   const OwnedMatrix<float> columns = centred_columns(outputs);

@@ -57,8 +57,8 @@ PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config) {
   return grid;
 }
 
-/// Returns the id of the padding token if the positions of the family start after that row of the position
-/// table; otherwise nullopt.
+/// Returns the id of the padding token if position 0 of the family is the row of the position table after the
+/// row with this id; otherwise nullopt.
 std::optional<std::size_t> resolve_padding(const SizeKey& key, const ConfigReader& config) {
   if (key.names.empty() && !key.default_value) return std::nullopt;
   return config.optional_index(key.names).value_or(key.default_value.value_or(0));
