@@ -162,7 +162,8 @@ class SentenceReader {
     if (!first || !last) refuse("ID: got {}, need a range such as 3-4", in_quotes(id));
     if (*first > *last) refuse("ID: got the range {}, which is reversed", in_quotes(id));
     if (*first <= range_end_)
-      refuse("ID: got the range {}, which overlaps the range that ends at {}", in_quotes(id), range_end_);
+      refuse("ID: got the range {}, need one that begins after {}, the end of the last range", in_quotes(id),
+             range_end_);
     const std::size_t expected = sentence_.words.size() + 1;
     if (*first != expected)
       refuse("ID: got the range {}, need one that begins at {}", in_quotes(id), expected);

@@ -27,7 +27,8 @@ constexpr std::array kRows = {
     RoleRow{.name = "broad", .letter = 'B', .metric = "roles.broad", .least = 0.9, .above_null = false},
 };
 
-// Differences up to this value are ignored, because weights are rounded to float32.
+// The interval of a role must be above its null and its shuffled score by more than this value, because
+// weights are rounded to float32.
 constexpr double kRounding = 1e-6;
 
 /// The roles of a head, in the order of role_rows().
