@@ -202,7 +202,11 @@ void fish_command(const std::string& given, const Command& command, std::string&
     out += fish_values(option) + " -d " + quoted(option.help) + "\n";
   }
   for (const Command& each : command.subcommands) {
-    out += fmt::format("{} -a {} -d {}\n", line, each.name, quoted(each.about));
+    const std::string here = given.empty() ? line
+                                           : "complete -c attnctl -n " +
+                                                 quoted(given + "; and not __fish_seen_subcommand_from " +
+                                                        join_texts(command.subcommands, &Command::name, " "));
+    out += fmt::format("{} -a {} -d {}\n", here, each.name, quoted(each.about));
     fish_command(given + (given.empty() ? "" : "; and ") + "__fish_seen_subcommand_from " + each.name, each,
                  out);
   }

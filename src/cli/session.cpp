@@ -157,8 +157,7 @@ void ResultWriter::write(const Results& results) {
   check_before_commit(session_);
   out_ ? out_->commit() : folder_->commit();
   if (!options_.columns.empty() && target_.format.form != inspect::Form::text)
-    session_.warnings.add("unused_columns", fmt::format("--columns chooses columns only in text; {} has all",
-                                                        target_.format.name));
+    session_.warnings.add("unused_columns", "--columns chooses columns only in text");
 }
 
 }  // namespace attnctl::cli

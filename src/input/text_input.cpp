@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -36,7 +37,9 @@ void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {
 
 TextBlock read_whole(const std::filesystem::path& path) {
   InputStream stream(path);
-  return {{stream.name(), 0, 1}, stream.read_all(kLongestBlock)};
+  std::string text =
+      stream.read_all(kLongestBlock);  // GCC 12 destroys a place made before it twice if it throws
+  return {{stream.name(), 0, 1}, std::move(text)};
 }
 
 InputFormat guess_format(std::string_view first_line) {

@@ -9,7 +9,6 @@
 #include <numeric>
 #include <set>
 #include <stdexcept>
-#include <tuple>
 
 #include <fmt/ranges.h>
 
@@ -286,11 +285,15 @@ const View& view_named(const Results& results, const std::string& name) {
 }
 
 HeatmapPage heads_page(const Results& results, const std::string& name) {
+  const auto is_key = [](const std::string& column) {
+    return column == "offset" || column == "position" || column == "first" || column == "last";
+  };
   const Table* table = nullptr;
   std::size_t column = 0;
   std::set<std::string> known;
   for (const Table& each : results.tables) {
     for (std::size_t i = each.find("head").value_or(each.columns.size()) + 1; i < each.columns.size(); ++i) {
+      if (is_key(each.columns[i])) continue;
       const std::string full = each.name + "." + each.columns[i].name;
       known.insert(name.find('.') == std::string::npos ? each.columns[i].name : full);
       if (table == nullptr && (name == full || name == each.columns[i].name)) {
@@ -300,12 +303,13 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
     }
   }
   if (table == nullptr)
-    fail(Status::usage, "--plot {}: this run has no such column of heads{}; it has {}", escaped(name),
-         did_you_mean(name, known), fmt::join(known, ", "));
-  std::vector<std::string> titles;
-  std::set<std::int64_t> layers;
-  std::set<std::int64_t> heads;
-  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, double> numbers;
+    fail(Status::usage, "--plot {}: this run has no such column of heads{}{}{}", escaped(name),
+         did_you_mean(name, known), known.empty() ? "" : "; it has ", fmt::join(known, ", "));
+  struct Panel {
+    std::set<std::int64_t> layers, heads;
+    std::map<std::pair<std::int64_t, std::int64_t>, double> numbers;
+  };
+  std::vector<std::pair<std::string, Panel>> panels;
   std::vector<Cell> cells(table->columns.size());
   for (std::size_t row = 0; row < table->rows; ++row) {
     table->row(row, cells);
@@ -313,20 +317,21 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
     for (std::size_t i = 0; i < column; ++i) {
       const std::string& key = table->columns[i].name;
       const auto* const number = std::get_if<std::int64_t>(&cells[i]);
-      if (const auto* const text = std::get_if<std::string>(&cells[i])) title += " " + *text;
-      if (number != nullptr && (key == "offset" || key == "position" || key == "first"))
-        title += fmt::format(" {} {}", key, *number);
+      const char* const gap = title.empty() ? "" : " ";
+      if (const auto* const text = std::get_if<std::string>(&cells[i])) title += gap + *text;
+      if (number != nullptr && is_key(key)) title += fmt::format("{}{} {}", gap, key, *number);
     }
     const auto* const layer = std::get_if<std::int64_t>(&cells[table->find("layer").value()]);
     const auto* const head = std::get_if<std::int64_t>(&cells[table->find("head").value()]);
     const double value = number_of(cells[column]);
     if (layer == nullptr || head == nullptr || is_undefined(value)) continue;
-    if (std::ranges::find(titles, title) == titles.end()) titles.push_back(title);
-    layers.insert(*layer);
-    heads.insert(*head);
-    numbers[{title, *layer, *head}] = value;
+    auto panel = std::ranges::find(panels, title, &std::pair<std::string, Panel>::first);
+    if (panel == panels.end()) panel = panels.insert(panel, {title, {}});
+    panel->second.layers.insert(*layer);
+    panel->second.heads.insert(*head);
+    panel->second.numbers[{*layer, *head}] = value;
   }
-  if (numbers.empty())
+  if (panels.empty())
     fail(Status::usage, "--plot {}: this run has no numbers for this column", escaped(name));
   const Column& drawn = table->columns[column];
   HeatmapPage page;
@@ -339,17 +344,18 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
     if (!drawn.definition->unit.empty()) page.scale.label += fmt::format(" ({})", drawn.definition->unit);
   }
   double least = std::numeric_limits<double>::infinity();
-  for (const std::string& title : titles) {
+  for (auto& [title, panel] : panels) {
     std::vector<double> values;
-    for (const std::int64_t layer : layers) {
-      for (const std::int64_t head : heads) {
-        values.push_back(numbers.try_emplace({title, layer, head}, kUndefined).first->second);
+    for (const std::int64_t layer : panel.layers) {
+      for (const std::int64_t head : panel.heads) {
+        values.push_back(panel.numbers.try_emplace({layer, head}, kUndefined).first->second);
         least = std::fmin(least, values.back());
       }
     }
     constexpr auto text = [](std::int64_t number) { return std::to_string(number); };
-    page.heatmaps.push_back({title, "Head", "Layer", texts_of(heads, text), texts_of(layers, text),
-                             make_tensor({layers.size(), heads.size()}, std::move(values))});
+    page.heatmaps.push_back({title, "Head", "Layer", texts_of(panel.heads, text),
+                             texts_of(panel.layers, text),
+                             make_tensor({panel.layers.size(), panel.heads.size()}, std::move(values))});
   }
   page.scale.diverging = least < 0;
   page.fit_scale(!page.scale.diverging);

@@ -115,14 +115,15 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
   }
   shows(plot(analyze, {"ov_stable_rank"}), {">Heads: ov stable rank<"});
   shows(plot({"weights", "data/tiny-bert"}, {"ov_stable_rank"}), {">Heads: ov stable rank<"});
+  shows(plot(analyze, {"heads.entropy"}), {">Heads: entropy<"});
   shows(plot(analyze, {"contributions.share"}), {">Heads: contributions share<"});
   shows(plot(analyze, {"share", "--include", "contributions"}), {">Heads: contributions share<"});
-  const std::string inputs = shows(plot(analyze, {"entropy", "--per-input", "--text", "It was tired."}),
-                                   {"> 0</text>", "> 1</text>"});
+  const std::string inputs =
+      shows(plot(analyze, {"entropy", "--per-input", "--text", "It was tired."}), {">0</text>", ">1</text>"});
   CHECK(count_of(inputs, "<title>2, 3: ") == 2);
   const std::vector<std::string> study = {"study", "data/tiny-bert", "--input", "data/sentences.txt"};
   shows(plot(study, {"entropy", "--measures", "metrics"}), {">Heads: entropy<", ">data/tiny-bert<"});
-  shows(plot(study, {"positional.weight", "--measures", "positional"}), {"> offset -8<", "> offset 8<"});
+  shows(plot(study, {"positional.weight", "--measures", "positional"}), {">offset -8<", ">offset 8<"});
 
   const auto refused = [&](const std::vector<std::string>& arguments, const char* format = "svg") {
     const RunResult result = run(arguments, format);
@@ -133,6 +134,14 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
             .starts_with("attnctl: --plot entropi: this run has no such column of heads (did you mean "
                          "\"entropy\"?); it has best_offset, "));
   CHECK(refused(plot(analyze, {"contributions.shar"})).find("\"contributions.share\"") != std::string::npos);
+  CHECK(refused(plot(analyze, {"patterns.weight"})).ends_with("this run has no such column of heads\n"));
+  CHECK(refused(plot(analyze, {"entropy", "--show", "1"})).find("remove --plot") != std::string::npos);
+  CHECK(refused(plot(study, {"entropi"})).find("no measure has this column") != std::string::npos);
+  CHECK(refused(plot(study, {"positional.offset"})).find("no such column of heads") != std::string::npos);
+  const std::string bart =
+      shows(plot({"analyze", "tests/golden/bart", "--ids", "1,2,3", "--target-ids", "1,2,3"}, {"entropy"}),
+            {">enc<", ">dec<", ">cross<"});
+  CHECK(count_of(bart, "<title>1, ") == 3);  // only the encoder has a layer 1, with three heads
   CHECK(refused(plot({"weights", "data/tiny-bert"}, {"entropy"})).find("no numbers") != std::string::npos);
   CHECK(refused(plot(analyze, {"entropy"}), "json") ==
         "attnctl: --plot needs --format svg, or -o FILE.svg\n");

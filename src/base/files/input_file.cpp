@@ -221,7 +221,8 @@ std::size_t InputStream::read_piece(std::span<char> buffer) {
     if (gzip_->at_end) {
       inflateReset(gzip_.get());
     } else if (result != Z_OK) {
-      refuse(name_, "damaged: its gzip data are invalid ({})", gzip_->msg);
+      refuse(name_, "damaged: its gzip data are invalid ({})",
+             gzip_->msg != nullptr ? gzip_->msg : "no details");
     }
   }
   return space - gzip_->avail_out;

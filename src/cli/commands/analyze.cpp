@@ -47,7 +47,9 @@ void apply_show(AnalysisRequest& request) {
   if (request.show.empty()) return;
   if (!request.selection.layers.empty() || !request.selection.heads.empty())
     fail(Status::usage, "--show selects a head or a layer: remove --layers and --heads");
-  if (request.include_given) fail(Status::usage, "--show always draws patterns: remove --include");
+  if (request.include_given || !request.output.plot.empty())
+    fail(Status::usage, "--show always draws patterns: remove --{}",
+         request.include_given ? "include" : "plot");
   const bool picture =
       request.output.format.empty() || request.output.format == "text" || request.output.format == "svg";
   if (!picture) fail(Status::usage, "--show needs --format text or svg, got {}", request.output.format);
@@ -81,9 +83,12 @@ void run_analysis(AnalysisRequest options) {
   request.format = target.format.name;
   if (!target.all_columns) request.columns = options.output.columns;
   if (const std::string& plot = options.output.plot; !plot.empty() && !options.include_given) {
-    const std::size_t dot = plot.find('.');  // computes only the table of this column
+    // Computes only the table of this column.
+    const std::string table = plot.substr(0, plot.find('.'));
+    const std::vector<std::string> names = inspect::include_names(!options.with_inputs);
     const bool ranks = !options.with_inputs || plot.ends_with("_rank");
-    options.include = dot != std::string::npos ? plot.substr(0, dot) : ranks ? "weights" : "metrics";
+    const bool named = table.size() < plot.size() && std::ranges::find(names, table) != names.end();
+    options.include = named ? table : ranks ? "weights" : "metrics";
     options.include_given = true;
   }
   request.includes =

@@ -210,9 +210,15 @@ void check_options(const StudyOptions& options, const study::Shard& shard) {
     fail(Status::usage, "--input -: cannot be used with --shard, --state or --checkpoint; give a file");
   if (shard.count > 1 && !options.state && !options.checkpoint)
     fail(Status::usage, "--shard needs --state FILE or --checkpoint FILE, for attnctl merge");
-  if (shard.count > 1 && (!options.output.path.empty() || !options.output.format.empty()))
+  const OutputOptions& output = options.output;
+  if (shard.count > 1 && !(output.path + output.format + output.plot).empty())
     fail(Status::usage,
-         "--shard writes a state and no results; remove -o and --format, and give them to attnctl merge");
+         "--shard writes a state and no results; remove -o, --format and --plot, and give them to attnctl "
+         "merge");
+  const Table plotted = study::with_definitions({"", {output.plot}, 0, {}});
+  if (!output.plot.empty() && plotted.columns.front().definition == nullptr)
+    fail(Status::usage, "--plot {}: no measure has this column; attnctl explain lists the columns",
+         escaped(output.plot));
 }
 
 /// Returns the state in the file of --checkpoint; nullopt without --checkpoint, or if the file does not

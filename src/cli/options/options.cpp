@@ -52,17 +52,18 @@ void add_items(Command& command, InputOptions& options, std::vector<InputItem>& 
 }
 
 void add_texts(Command& command, InputOptions& options) {
-  add_ordered(command, "TEXT", "", "Text, as with --text; the name of an existing file is an error",
-              [&options](const std::string& value) {
-                std::error_code ignored;
-                if (std::filesystem::exists(value, ignored))
-                  fail(Status::usage, "{0}: is a path; give --input {0}, or --text {0} for this text",
-                       escaped(value));
-                options.items.push_back({InputKind::text, value});
-                options.after_text = true;
-                if (std::ranges::all_of(value, [](char c) { return c > ' ' && c < '\x7f'; }))
-                  ++options.words;  // other scripts may have sentences without spaces
-              });
+  add_ordered(
+      command, "TEXT", "", "Text, as with --text; the name of an existing file is an error",
+      [&options](const std::string& value) {
+        std::error_code ignored;
+        if (std::filesystem::exists(value, ignored))
+          fail(Status::usage, "{0}: is a path; give --input {0}, or --text {0} for this text",
+               escaped(value));
+        options.items.push_back({InputKind::text, value});
+        options.after_text = true;
+        if (!value.empty() && std::ranges::all_of(value, [](char c) { return c > ' ' && c < '\x7f'; }))
+          ++options.words;  // other scripts may have sentences without spaces
+      });
   add_items(command, options, options.items, "--text", InputKind::text, "TEXT",
             "Text, or - for a text from standard input; the model's tokenizer splits it into tokens and adds "
             "special tokens");

@@ -49,7 +49,8 @@ const Format* format_of_extension(const OutputOptions& options) {
     return format;
   std::error_code ignored;
   if (!extension.empty() && !std::filesystem::is_other(path, ignored)) {
-    const bool picture = (extension == ".png" || extension == ".pdf" || extension == ".jpg") &&
+    const std::vector<std::string> pictures = {".png", ".pdf", ".jpg", ".jpeg"};
+    const bool picture = std::ranges::find(pictures, lower_case(extension)) != pictures.end() &&
                          std::ranges::find(options.formats, "svg") != options.formats.end();
     fail(Status::usage, "-o {}: got the extension {}, need one of {}; {}", escaped(options.path),
          escaped(extension), extensions_of(options.formats),

@@ -1,4 +1,3 @@
-
 #include "tokenizer/regex/regex.hpp"
 
 namespace attnctl::tokenizer {
