@@ -23,8 +23,11 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
   }
   if (end) end = checked_mul(*end, tensor.element_size);
   if (!end || *end > available) {
-    refuse(where, "got shape {} with strides {} at offset {}, which exceeds the {} bytes of its storage",
-           to_string(tensor.shape), to_string(tensor.strides), tensor.offset, available);
+    refuse(where,
+           "got shape {} with strides {} at offset {} (in elements of {} bytes), which exceeds the {} bytes "
+           "of its "
+           "storage",
+           to_string(tensor.shape), to_string(tensor.strides), tensor.offset, tensor.element_size, available);
   }
 }
 

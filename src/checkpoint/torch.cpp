@@ -73,8 +73,8 @@ class TorchArchive {
         .big_endian = big_endian};
     const Pickle& pickle = layout.pickle;
     if (pickle.end != objects.size) {
-      refuse(pickle.where, "got {} bytes after the pickle @byte {}, need none", objects.size - pickle.end,
-             pickle.end);
+      refuse(pickle.where, "@byte {}: got {} bytes after the end of the pickle, need none", pickle.end,
+             objects.size - pickle.end);
     }
     for (const PickleStorage& storage : pickle.storages) {
       if (storage.key.empty() || storage.key.find_first_not_of("0123456789") != std::string_view::npos)
@@ -178,8 +178,8 @@ class LegacyTorchFile {
         refuse(file_.name(), "storage {}: stored twice, need it once", in_quotes(key));
     }
     if (at_ != text_.size()) {
-      refuse(file_.name(), "got {} bytes after the last storage @byte {}, need none", text_.size() - at_,
-             at_);
+      refuse(file_.name(), "@byte {}: got {} bytes after the end of the last storage, need none", at_,
+             text_.size() - at_);
     }
     return wholes;
   }

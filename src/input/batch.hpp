@@ -28,7 +28,7 @@ struct Sequence {
   std::optional<std::string> text;
   std::optional<std::string> text_pair;      // second text, for a pair of texts
   std::vector<std::string> tokens;           // [n], token strings; empty without vocabulary or for embeddings
-  std::vector<std::int64_t> ids;             // [n], token ids; empty for images and embeddings
+  std::vector<std::int64_t> ids;             // [n], token ids; empty for images, embeddings and words
   std::vector<std::int64_t> token_type_ids;  // [n], token types; empty: all 0
   std::vector<std::uint8_t> special;         // [n], 1: the token is special; empty: no token is special
   /// [n], 1: the token separates or ends texts (Vocabulary::is_separator); empty: no token does.

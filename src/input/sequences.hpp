@@ -137,8 +137,8 @@ class SentenceStream {
   /// TextBlocks::next(), after which the stream must not be used.
   [[nodiscard]] std::optional<CorpusSentence> next();
 
-  /// Returns the number of bytes of the file up to the end of the last returned sentence; the size of the
-  /// file for a .json file; of a .gz file, see InputStream::position().
+  /// Returns the number of bytes of the file up to the end of the last returned sentence; for .json, the size
+  /// of the whole text, unpacked; for other .gz files, see InputStream::position().
   [[nodiscard]] std::uint64_t position() const {
     return blocks_ ? blocks_->stream().position(block_.place.offset) : block_.place.offset;
   }

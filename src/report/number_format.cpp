@@ -174,7 +174,7 @@ struct ExponentForm {
   std::array<char, 4> suffix;  // "e-45" to "e+38"
   std::uint8_t suffix_size;    // 0 or 4
   std::uint8_t first, others;  // positions of the first digit and of the others
-  std::uint8_t more;           // number of characters that are neither digits nor suffix
+  std::uint8_t more;           // number of other characters: the point of d.ddd, or the leading "0.000"
 };
 
 constexpr int kMinExponent = -45;

@@ -115,8 +115,9 @@ double cell_size(const HeatmapPage& page, std::size_t columns) {
   return std::floor(std::clamp(560 / side, 30.0, 72.0));
 }
 
-/// Returns the number of columns of a grid: at most 6 and, for more than 6 heatmaps, from 4 to 6. Prefers a
-/// full last row, but only 4 columns of large heatmaps, so that the page does not become too wide.
+/// Returns the number of columns of a grid: page.columns if it is set; otherwise at most 4 if the heatmaps
+/// are large, so that the page does not become too wide, else 4 to 6 (or all of up to 6), with the fullest
+/// last row.
 std::size_t grid_columns(const HeatmapPage& page) {
   const std::size_t count = page.heatmaps.size();
   if (page.columns > 0) return std::min(page.columns, count);

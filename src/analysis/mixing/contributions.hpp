@@ -36,7 +36,7 @@ class ValueNorms {
 };
 
 /// Returns the memory, in bytes, of one ValueNorms per head, of the norms of the longest input for each head,
-/// and of the attention weights of the layers of the heads.
+/// and of the parameters of the attention (W_Q, W_K, W_V, W_O, biases) of their layers.
 [[nodiscard]] std::uint64_t value_norms_bytes(const model::Model& model, const input::Batch& batch,
                                               std::span<const model::HeadId> heads);
 
@@ -107,7 +107,8 @@ class LayerWritesObserver : public forward::Observer {
 
 /// Number of float64 matrices that an analysis keeps: `of_heads` matrices [n, heads v] and `of_stream`
 /// matrices [n, d_model] for all inputs, and `of_output` copies of W_O for each layer. writes_bytes returns
-/// their size in bytes, plus the size of the attention weights of the layers.
+/// their size in bytes, plus that of the parameters of the attention of the layers (W_Q, W_K, W_V, W_O,
+/// biases).
 struct WritesKept {
   std::uint64_t of_heads = 0;
   std::uint64_t of_stream = 0;
@@ -169,7 +170,7 @@ class Contributions final : public LayerWritesObserver {
                  MatrixView<const float> output) override;
 
   std::vector<model::HeadId> heads_;
-  /// [sequences]: for each head, the number of positions that can attend to a key.
+  /// [sequences]: for each head, the number of positions that can attend to at least one key.
   std::vector<std::map<model::HeadId, std::uint64_t>> seen_;
   std::vector<double> stream_;              // [sequences]: sum of |x_i| in the current layer
   std::optional<std::size_t> layer_;        // layer of grams_

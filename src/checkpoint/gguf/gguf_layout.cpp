@@ -243,8 +243,8 @@ class GgufLayoutReader {
       const auto last = rounded ? checked_add(*rounded, begin) : std::nullopt;
       if (!last || *last > file_.bytes().size()) {
         refuse(file_.name(),
-               "tensor {} @byte {}: got offset {} and {} bytes, need them with their padding in the {} bytes "
-               "after the header; was it downloaded whole?",
+               "tensor {} @byte {}: got offset {} and {} bytes, need it to end, with its padding, in the {} "
+               "bytes after the header; was the file downloaded whole?",
                in_quotes(tensor.name), tensor.at, tensor.begin, tensor.size,
                file_.bytes().size() - std::min<std::uint64_t>(begin, file_.bytes().size()));
       }

@@ -49,9 +49,10 @@ void add_wrapped(std::vector<PageBlock>& page, const std::string& label, std::st
   page.emplace_back(TextLine{"", line});
 }
 
-/// Returns all definitions of the analyses, measures and experiments with this name, then those of the
-/// columns with this name. If there are none, uses the longest known end of the name: count for
-/// confidence_count. An empty name selects all definitions; the text then has only their names.
+/// Returns all definitions of the analyses, measures, experiments and tables with this name, then those of
+/// the columns with this name (`score` is also the name of `roles.score`). If there are none, uses the
+/// longest known end of the name: count for confidence_count. An empty name selects all definitions; the text
+/// then has only their names.
 Results explained(const std::string& given) {
   const std::vector<std::string> known = explained_names();
   std::string name = given;

@@ -136,8 +136,9 @@ class BareResolver {
   [[nodiscard]] std::size_t checked(const std::string& key, std::size_t found,
                                     const LocatedTensor& tensor) const {
     if (const auto given = config_.optional_size({key}); given && *given != found) {
-      config_.refuse({key}, "got {}, need {}, the size in tensor \"{}\" of shape {}", *given, found,
-                     escaped(names_.info(tensor).name), to_string(names_.info(tensor).shape));
+      config_.refuse({key},
+                     "got {}, need {}, which follows from tensor \"{}\" of shape {} and the number of heads",
+                     *given, found, escaped(names_.info(tensor).name), to_string(names_.info(tensor).shape));
     }
     return found;
   }
