@@ -101,7 +101,8 @@ TEST_CASE("a gzip file has the inputs of the file that was packed; .conll is rea
     CHECK_MESSAGE(tokens.status == 0, tokens.err);
     return json{document.at("inputs"), document.at("heads"), tokens.out};
   };
-  for (const auto& [name, text] : files) {
+  for (const auto& [file_name, text] : files) {
+    const std::string name = file_name;
     CAPTURE(name);
     CHECK(results(name + ".gz", gzip(text)) == results(name, text));
   }
