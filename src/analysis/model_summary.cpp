@@ -246,7 +246,7 @@ Record memory_record(const model::ModelConfig& config, std::size_t length) {
            {"key_value_cache_per_token", model::count_cache_bytes(config)}}};
 }
 
-/// Undefined if no earlier layer has the same weights as `layer`.
+/// Returns the first layer with the same weights as `layer`. Undefined if that is `layer` itself.
 Cell shared_with(const model::ModelConfig& config, std::size_t layer) {
   const auto first =
       std::ranges::find(config.layers, config.layers[layer].stored(), &model::LayerConfig::stored);

@@ -25,8 +25,7 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
   if (!end || *end > available) {
     refuse(where,
            "got shape {} with strides {} at offset {} (in elements of {} bytes), which exceeds the {} bytes "
-           "of its "
-           "storage",
+           "of its storage",
            to_string(tensor.shape), to_string(tensor.strides), tensor.offset, tensor.element_size, available);
   }
 }

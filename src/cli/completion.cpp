@@ -109,7 +109,9 @@ _attnctl() {
   out += "    esac\n  done\n  case $command/$prev in\n";
   for (const auto& [path, command] : commands) {
     for (const Option& option : options_of(*command, false)) {
-      const auto pattern = [&name = path](const std::string& each) { return name + "/" + each; };
+      const auto pattern = [&name = path](const std::string& each) {
+        return fmt::format("{}/{}", name, each);
+      };
       if (option.takes_value())
         out += fmt::format("    {}) {}; return ;;\n", join_texts(option.all_names(), pattern, " | "),
                            bash_values(option));

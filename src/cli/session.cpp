@@ -58,6 +58,11 @@ void check_before_commit(const Session& session) {
   }
 }
 
+void warn_unused_columns(const Target& target, const OutputOptions& options, Warnings& warnings) {
+  if (!options.columns.empty() && target.format.form != inspect::Form::text)
+    warnings.add("unused_columns", "--columns chooses columns only in text");
+}
+
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count) {
   if (count == 0) return;
   warnings.add(
@@ -68,6 +73,7 @@ void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t c
 
 ResultWriter::ResultWriter(const Target& target, const OutputOptions& options, Session& session)
     : target_(target), options_(options), session_(session) {
+  warn_unused_columns(target, options, session.warnings);
   if (target.is_folder()) {
     folder_.emplace(target.path);
   } else {
@@ -156,8 +162,6 @@ void ResultWriter::write(const Results& results) {
   }
   check_before_commit(session_);
   out_ ? out_->commit() : folder_->commit();
-  if (!options_.columns.empty() && target_.format.form != inspect::Form::text)
-    session_.warnings.add("unused_columns", "--columns chooses columns only in text");
 }
 
 }  // namespace attnctl::cli

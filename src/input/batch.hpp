@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -91,6 +92,14 @@ struct Sequence {
 /// The inputs of one run, in the order of the input file or the command line.
 struct Batch {
   std::vector<Sequence> sequences;
+
+  /// Returns the largest number of keys of one attention, in the inputs and their targets.
+  [[nodiscard]] std::size_t most_keys() const {
+    std::size_t most = 0;
+    for (const Sequence& sequence : sequences)
+      most = std::max({most, sequence.keys(), sequence.target ? sequence.target->keys() : 0});
+    return most;
+  }
 };
 
 }  // namespace attnctl::input

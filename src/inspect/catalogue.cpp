@@ -78,7 +78,7 @@ void require_values(const AnalysisInput& input, std::string_view analysis) {
   for (const model::HeadId head : input.selection.heads) {
     if (input.config().layers[head.layer].attention.value.weight) continue;
     fail(Status::bad_input, "{}: layer {} has no values (W_v), so {} is undefined; leave it out of --include",
-         escaped(input.model.name()), head.layer, analysis);
+         escaped(input.model.name()), model::layer_name(input.config(), head.layer), analysis);
   }
 }
 

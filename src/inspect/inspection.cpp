@@ -65,8 +65,11 @@ void add_subtitles(Results& results, const RunResults& run) {
   for (View& view : results.pictures) {
     const auto row = std::ranges::find(analyses, view.name, &AnalysisRow::include);
     const bool of_weights = row == analyses.end() ? view.name == "similarity" : !(*row)->of_inputs;
-    std::visit([&](auto& page) { page.subtitle = results.subtitle; }, view.page);
-    if (of_weights) std::visit([&](auto& page) { page.subtitle.resize(1); }, view.page);
+    const auto set_subtitle = [&](auto& page) {
+      page.subtitle = results.subtitle;
+      if (of_weights) page.subtitle.resize(1);
+    };
+    std::visit(set_subtitle, view.page);
   }
 }
 

@@ -46,10 +46,7 @@ class LargestValue final : public Analysis, private forward::Observer {
   [[nodiscard]] forward::Needs needs() const override { return {.scores = true, .values = true}; }
   [[nodiscard]] std::uint64_t memory(const model::Model& /*model*/,
                                      const input::Batch& batch) const override {
-    std::uint64_t keys = 0;
-    for (const input::Sequence& sequence : batch.sequences)
-      keys = std::max<std::uint64_t>(keys, sequence.keys());
-    return axes_.heads().size() * (sizeof(State) + keys * sizeof(double));
+    return axes_.heads().size() * (sizeof(State) + batch.most_keys() * sizeof(double));
   }
   void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {
     states_.assign(axes_.heads().size(), {});

@@ -353,8 +353,8 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
   append_strongest(blocks, run, question, answers);
 }
 
-/// Appends the most probable tokens after the last position of a causal model, otherwise at each mask token
-/// (if there is none, at the last position).
+/// Appends the most probable tokens after the last position of a causal model, otherwise at each token
+/// "[MASK]" or "<mask>" (if there is none, at the last position).
 void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, const InputArray& logits) {
   const input::Sequence& input = run.batch.sequences[logits.sequence];
   const input::Sequence& sequence = input.target ? *input.target : input;
@@ -364,6 +364,7 @@ void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, c
     if (sequence.tokens[i] == "[MASK]" || sequence.tokens[i] == "<mask>") positions.push_back(i);
   }
   if (positions.empty()) positions.push_back(sequence.queries() - 1);
+  const std::vector<std::string> labels = token_labels(run.vocabulary, sequence);
   const std::size_t top = run.request.top.value_or(kAllHeads) == kAllHeads ? 5 : *run.request.top;
   for (const std::size_t position : positions) {
     const Tensor row = item_of(logits.array, position, 1);
@@ -383,7 +384,7 @@ void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, c
     }
     const std::string title =
         fmt::format("{} \"{}\" (input \"{}\", position {})", next ? "Next token after" : "Token at",
-                    token_labels(run.vocabulary, sequence)[position], input.id, position);
+                    labels[position], input.id, position);
     blocks.emplace_back(TextTable{title, make_table("", {"rank", "token", "probability"}, std::move(rows))});
   }
 }

@@ -1,6 +1,5 @@
 #include "linalg/blas.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "checkpoint/readers.hpp"
 #include "checkpoint/source.hpp"

@@ -48,10 +48,11 @@ struct LogitGradient {
 };
 
 /// Computes the gradient of the logit of a token at a position of the sequence, with respect to the z of each
-/// head and to the token embeddings. Without `token`, uses the token with the largest logit. check_batch
-/// (forward/run.hpp) must accept the sequence. Throws Error(bad_input) if the model has no output
-/// head, if the model has a mechanism that this function does not support, if a layer has no W_V, or if the
-/// sequence has separate keys.
+/// head and to the token embeddings. `position` must be less than the number of tokens, and `token` less than
+/// the size of the vocabulary. Without `token`, uses the token with the largest logit. check_batch
+/// (forward/run.hpp) must accept the sequence. Throws Error(bad_input) if the model has no output head, if
+/// the model has a mechanism that this function does not support, if a layer has no W_V, or if the sequence
+/// has separate keys.
 [[nodiscard]] LogitGradient logit_gradient(const model::Model& model, const input::Sequence& sequence,
                                            std::size_t position, std::optional<std::size_t> token,
                                            Pool& pool);

@@ -175,19 +175,24 @@ std::vector<NamedDefinitions> definitions() {
   return all;
 }
 
-Table with_definitions(Table table) {
+const Definition* definition_of(std::string name) {
   std::vector<NamedDefinitions> all = definitions();
   all.push_back({"", key_definitions()});
-  for (Column& column : table.columns) {
-    std::string name = table.name + "." + column.name;
-    const auto defines = [&](const NamedDefinitions& each) {
+  while (true) {
+    for (const NamedDefinitions& each : all) {
       const auto found = std::ranges::find(each.definitions, name, &Definition::name);
-      if (found != each.definitions.end()) column.definition = &*found;
-      return column.definition != nullptr;
-    };
-    while (std::ranges::none_of(all, defines) && name.find_first_of("._") != std::string::npos)
-      name.erase(0, name.find_first_of("._") + 1);
+      if (found != each.definitions.end()) return &*found;
+    }
+    const std::size_t end = name.find_first_of("._");
+    if (end == std::string::npos) return nullptr;
+    name.erase(0, end + 1);
   }
+}
+
+Table with_definitions(Table table) {
+  for (Column& column : table.columns)
+    if (const Definition* const found = definition_of(table.name + "." + column.name))
+      column.definition = found;
   return table;
 }
 

@@ -292,8 +292,11 @@ struct MeasureRow {
 
 /// Returns the definitions of each measure, of columns that several measures have ("study"), and of the plan.
 [[nodiscard]] std::vector<NamedDefinitions> definitions();
-/// Returns a table of a study or plan with definitions of all columns. The definition of the column best_low
-/// of the table trees is the first of trees.best_low, best_low and low that exists.
+/// Returns the definition of the column `name` or "TABLE.COLUMN" of a study or plan; nullptr if there is
+/// none. The definition of the column best_low of the table trees is the first of trees.best_low, best_low
+/// and low that exists.
+[[nodiscard]] const Definition* definition_of(std::string name);
+/// Returns a table of a study or plan with definitions of all columns.
 [[nodiscard]] Table with_definitions(Table table);
 
 /// The rows of the catalogue, each defined in the file of its measure.
@@ -372,7 +375,8 @@ using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;  // positi
   return {names.of(target), Cell()};
 }
 
-/// Base class of a measure whose state is one `State` per head, and TokenNames if the states refer to tokens.
+/// Base class of a measure whose state is one `State` per head, and TokenNames if the states refer to tokens
+/// (otherwise an empty array, which has no bytes in the file of the state).
 template <typename State, typename Names = std::array<std::uint64_t, 0>>
 class PerHead : public PartsMeasure<PerHead<State, Names>> {
  public:

@@ -346,16 +346,21 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   const StudySettings& settings = input.settings;
   StudyPlan plan{.input = input};
   plan.memory.process = memory_use().now;
-  // Part of the measured start time, because every shard hashes the weights and the corpus.
-  (void)study_identity(settings, input.model, pool);
+  // Every shard hashes the weights and the corpus on one thread (begin_study()).
+  const double opened = since(request.begin);
+  Pool alone(1);
+  (void)study_identity(settings, input.model, alone);
   plan.cost.start = since(request.begin);
   StudyState state(plain_header(settings, input.model));
   forward::Needs needs;
   for (const auto& measure : state.make_block_measures().own) needs |= measure->needs();
   plan.survey = survey_corpus(input, needs, progress);
   plan.cost.read = plan.survey.read_seconds;
-  // If a measure needs frequencies, each shard reads the corpus once more to count the tokens.
-  if (!settings.frequencies && settings.needs_frequencies()) plan.cost.start += plan.survey.read_seconds;
+  // If a measure needs frequencies, each shard also reads the corpus to count the tokens, at the same time if
+  // it has two threads.
+  if (!settings.frequencies && settings.needs_frequencies())
+    plan.cost.start = pool.size() > 1 ? std::max(plan.cost.start, opened + plan.survey.read_seconds)
+                                      : plan.cost.start + plan.survey.read_seconds;
   measure(plan, state, request.seconds, pool, progress);
   plan.cost.law = fit_cost_law(plan.trials);
   const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers);

@@ -347,9 +347,8 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
       measured.push_back(row.name);
     if (std::ranges::find(roles, &row, &HeadRole::row) == roles.end()) continue;
     found.push_back(fmt::format("{} {}", row.letter, row.name));
-    const Table score = with_definitions({"", {row.metric}, 0, {}});  // with what the score is
     lines[static_cast<std::size_t>(&row - kRows.data())] =
-        fmt::format("{}: {}", found.back(), score.columns[0].definition->meaning);
+        fmt::format("{}: {}", found.back(), definition_of(std::string(row.metric))->meaning);
   }
   const std::string legend = found.empty() ? "no head has a role" : fmt::format("{}", fmt::join(found, ", "));
   const std::string none = measured.empty() ? "" : fmt::format("none of {}", fmt::join(measured, ", "));

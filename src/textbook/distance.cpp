@@ -227,7 +227,7 @@ ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> head
   analysis::DistanceSums near;  // pairs with the distance 0 or 1
   for (const Line& line : lines) {
     for (std::size_t b = 0; b < bins.size(); ++b) {
-      if (bins[b].last <= 1) near += line.bins[b];
+      if (line.finite && bins[b].last <= 1) near += line.bins[b];
       const BinMeans means = means_of(line, b);
       std::vector<Cell>& row = rows.emplace_back(means.begin(), means.end());
       row.insert(row.begin(),

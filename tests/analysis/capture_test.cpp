@@ -95,7 +95,7 @@ TEST_CASE("every captured element lands in its place once") {
       const auto q = numbered(n, 10, base + 200);
       const auto z = numbered(n, 10, base + 300);
       const auto kv = numbered(n, 24, base + 400);  // wider than one head, so its keys and values are strided
-      const auto shared = numbered(n, 24, static_cast<float>(1000 * (layer * 6 + head / 3 * 3)));
+      const auto shared = numbered(n, 24, static_cast<float>(1000 * (layer * 6 + head - head % 3)));
       where.scores = scores.view();
       where.q = q.view();
       where.z = z.view();

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -181,4 +182,18 @@ TEST_CASE("verify compares the three components with float64 and with a file") {
   const std::string file = (folder.path() / "own.npz").string();
   REQUIRE(run_attnctl({"analyze", kModel, "--ids", "5,9", "--target-ids", "2,3", "-o", file}).status == 0);
   CHECK(run_attnctl({"verify", kModel, "--against", file}).status == 0);
+}
+
+TEST_CASE("experiment distance accepts a target that is longer than the input") {
+  std::string target = "2";
+  for (int i = 0; i < 299; ++i) target += ",7";
+  const auto document = document_of({"experiment", "distance", "--model", "tests/golden/t5", "--ids", "3,4",
+                                     "--target-ids", target, "--format", "json"});
+  std::map<int, double> sums;
+  for (const auto& row : document["rows"]) sums[row["layer"].get<int>()] += row["share"].get<double>();
+  CHECK(sums.size() == 4);
+  for (const auto& [layer, sum] : sums) {
+    CAPTURE(layer);
+    CHECK(sum == doctest::Approx(1));
+  }
 }

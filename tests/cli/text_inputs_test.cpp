@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files/input_file.hpp"
 #include "cli/commands.hpp"
 #include "support/bytes.hpp"
 #include "support/command_refusal.hpp"
@@ -341,9 +342,13 @@ TEST_CASE("options that the format does not use give a warning on standard error
   const std::string npz = (folder.path() / "x.npz").string();
   CHECK(warning({"--from", "it", "-o", npz}) ==
         "attnctl: warning: --from: npz does not have the answer; use csv, json or text\n");
-  for (const std::string format : {"json", "csv"})
+  const std::string columns = "attnctl: warning: --columns chooses columns only in text\n";
+  for (const std::string format : {"json", "csv", "npz"})
     CHECK(warning({"--columns", "entropy", "--format", format, "-o", (folder.path() / format).string()}) ==
-          "attnctl: warning: --columns chooses columns only in text\n");
+          columns);
+  CHECK(read_file(folder.path() / "json", 1U << 20U).find("unused_columns") != std::string::npos);
+  CHECK(run_attnctl({"tokenize", kBert, kSentence, "--columns", "all", "--format", "json"}).err == columns);
+  CHECK(run_attnctl({"explain", "pairs", "--columns", "all", "--format", "csv"}).err == columns);
   CHECK(warning({"--columns", "entropy", "--format", "text"}).empty());
 }
 

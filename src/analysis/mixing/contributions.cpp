@@ -136,8 +136,8 @@ ValueNorms::ValueNorms(const model::Model& model, model::HeadId head) : lease_(m
 
 void ValueNorms::compute(MatrixView<const float> values) {
   const OwnedMatrix<double> wide = widened(values);
-  norms_.resize(wide.rows());
   if (!output_.present()) {
+    norms_.resize(wide.rows());
     for (std::size_t j = 0; j < norms_.size(); ++j) norms_[j] = norm(wide.view().row(j));
     return;
   }
@@ -148,9 +148,7 @@ void ValueNorms::compute(MatrixView<const float> values) {
 
 std::uint64_t value_norms_bytes(const model::Model& model, const input::Batch& batch,
                                 std::span<const model::HeadId> heads) {
-  std::uint64_t keys = 0;
-  for (const input::Sequence& sequence : batch.sequences)
-    keys = std::max<std::uint64_t>(keys, sequence.keys());
+  const std::uint64_t keys = batch.most_keys();
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const std::uint64_t width = model.config().layers[heads[i].layer].attention.d_value;

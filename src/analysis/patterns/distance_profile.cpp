@@ -26,16 +26,13 @@ std::uint64_t DistanceProfile::memory(const model::Model& model, const input::Ba
 }
 
 void DistanceProfile::begin(const model::Model& model, const input::Batch& batch) {
-  std::size_t longest = 0;
-  for (const input::Sequence& sequence : batch.sequences) {
+  for (const input::Sequence& sequence : batch.sequences)
     if (sequence.key_embeddings.rows() > 0)
       fail(Status::bad_input,
            "input {}: distances need queries and keys that are the same tokens, but the input has "
            "separate keys",
            escaped(sequence.id));
-    longest = std::max(longest, sequence.queries());
-  }
-  bins_ = distance_bins(longest);
+  bins_ = distance_bins(batch.most_keys());
   bin_of_.clear();
   for (std::size_t bin = 0; bin < bins_.size(); ++bin)
     bin_of_.resize(bins_[bin].last + 1, static_cast<std::uint8_t>(bin));

@@ -39,7 +39,7 @@ struct HeadDistances {
   std::uint64_t rows = 0;          // number of queries with at least one visible key
   bool finite = true;              // false: a weight is not finite, or an |f(x_j)| is infinite
   bool has_values = false;         // false: no W_V, so influence is undefined
-  std::vector<DistanceSums> bins;  // [distance_bins(length of the longest input)]
+  std::vector<DistanceSums> bins;  // [distance_bins(length of the longest input or target)]
 };
 
 /// Computes the attention weight and the influence per distance bin, over visible keys. In head h, the

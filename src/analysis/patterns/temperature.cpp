@@ -151,10 +151,7 @@ std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys row
 }
 
 std::uint64_t Temperatures::memory(const model::Model& /*model*/, const input::Batch& batch) const {
-  std::uint64_t keys = 0;
-  for (const input::Sequence& sequence : batch.sequences)
-    keys = std::max<std::uint64_t>(keys, sequence.keys());
-  return (heads_.size() + 1) * (sizeof(ScoreSums) + (keys + 1) * sizeof(std::uint64_t));
+  return (heads_.size() + 1) * (sizeof(ScoreSums) + (batch.most_keys() + 1) * sizeof(std::uint64_t));
 }
 
 void Temperatures::panel(const forward::AttentionPanel& panel) {

@@ -219,8 +219,8 @@ struct Comparer {
         if (in_place && !std::exchange(multiplied, true)) block.multiply(rows, cols);
         const double inner = in_place ? block.inner(i, j) : pair.inner(rows[i], cols[j]);
         const double cosine = inner / rows[i].norm / cols[j].norm;  // not finite if `inner` overflowed
-        constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
-        use(i, j, std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : undefined);
+        constexpr double overflowed = std::numeric_limits<double>::quiet_NaN();
+        use(i, j, std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : overflowed);
       }
     }
   }

@@ -275,6 +275,7 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::check() const {
+  if (file_.number() < 0) return;  // bytes in memory
   struct stat status = {};
   if (fstat(file_.number(), &status) != 0) fail_with_errno(name_, "read its size", errno);
   const auto now = static_cast<std::uint64_t>(status.st_size);

@@ -26,7 +26,8 @@ namespace attnctl {
 
 /// Returns the first line of standard input without its end, or its first 64 KiB if it is longer. The result
 /// is valid until the next read of standard input, which returns these bytes again. Must not be called while
-/// another thread reads standard input. Throws Error(environment) if reading fails.
+/// another thread reads standard input. Throws Error(environment) if reading fails, and Error(interrupted)
+/// after an interrupt.
 [[nodiscard]] std::string_view first_line_of_standard_input();
 
 class Descriptor {
@@ -54,7 +55,8 @@ class InputStream {
   explicit InputStream(const std::filesystem::path& path);
 
   /// Returns the number of bytes, which is less than buffer.size() only at the end of the file. Throws
-  /// Error(environment) if reading fails, and Error(bad_input) if a file became shorter or a .gz file is bad.
+  /// Error(environment) if reading fails, Error(interrupted) after an interrupt, and Error(bad_input) if a
+  /// file became shorter or a .gz file is bad.
   [[nodiscard]] std::size_t read(std::span<char> buffer);
   /// Reads to the end. Throws the errors of read(), and Error(bad_input) after more than `limit` bytes.
   [[nodiscard]] std::string read_all(std::size_t limit);

@@ -573,8 +573,7 @@ Experiment add_scaling(Command& command, ExperimentOptions& options) {
 Experiment add_kinds(Command& command, ExperimentOptions& options) {
   command.about =
       "Window, block, strided and linear attention: costs and difference from full attention; with --grid, "
-      "costs "
-      "of axial attention";
+      "costs of axial attention";
   auto request = std::make_shared<KindsRequest>(KindsRequest{options});
   command.add(
       {{.names = "--kinds",

@@ -127,6 +127,7 @@ Command explain_command() {
     const Target target = resolve_target(options->output, {});
     Session session(options->run);
     ResultWriter(target, options->output, session).write("attnctl.definitions/1", explained(*name));
+    print_warnings(session);
   };
   return command;
 }

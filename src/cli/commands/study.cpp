@@ -215,8 +215,7 @@ void check_options(const StudyOptions& options, const study::Shard& shard) {
     fail(Status::usage,
          "--shard writes a state and no results; remove -o, --format and --plot, and give them to attnctl "
          "merge");
-  const Table plotted = study::with_definitions({"", {output.plot}, 0, {}});
-  if (!output.plot.empty() && plotted.columns.front().definition == nullptr)
+  if (!output.plot.empty() && study::definition_of(output.plot) == nullptr)
     fail(Status::usage, "--plot {}: no measure has this column; attnctl explain lists the columns",
          escaped(output.plot));
 }
@@ -441,8 +440,7 @@ Command merge_command() {
        {.names = "--status",
         .target = &options->status,
         .help = "Only list the states, without results: the model and the number of blocks of each, and "
-                "whether its "
-                "run is finished; STATE can also be a folder with files *.state",
+                "whether its run is finished; STATE can also be a folder with files *.state",
         .excludes = "--state"}});
   add_result_options(command, *options);
   command.footer =

@@ -42,7 +42,8 @@ constexpr std::array<Definition, 15> kComparisonColumns = {
 constexpr std::array<Definition, 4> kSharingColumns = {
     {{"kind", "", "", "", "layers, query_key, tied_heads, kv_head or factorised"},
      {"layers", "", "", "", "numbers of the layers, as in --layers"},
-     {"heads", "", "", "", "numbers of the heads that share weights, as in --heads"},
+     {"heads", "", "", "",
+      "numbers of the heads that share weights, as in --heads; null if the row is not about heads"},
      {"text", "", "", "", "what is shared or factorised"}}};
 
 /// Returns the value. Throws Error(limit) if it is nullopt: a count needs more than 64 bits.

@@ -75,13 +75,12 @@ struct PatternMemory {
 /// `length` tokens.
 [[nodiscard]] Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length);
 
-/// Returns the definitions of the columns of these three tables.
+/// Returns the definitions of the columns of compare_attention(), shape_walk() and sharing_table().
 [[nodiscard]] std::vector<NamedDefinitions> definitions();
 
 /// Returns which heads, projections and layers of a model share weights, and which projections are
-/// factorized. Columns: kind, layers and heads (both in the syntax of --layers, "0,2-5"; heads is null for
-/// the kinds layers, query_key and factorised), and text. Layers with equal kind, heads and text form one
-/// row. Kinds:
+/// factorized. Layers with equal kind, heads and text form one row. The column heads is null for the kinds
+/// layers, query_key and factorised. Kinds:
 ///   layers      layers with the same weights
 ///   query_key   W_K equals W_Q: the model has only W_Q, or both are stored with the same bytes
 ///   tied_heads  heads that use the same stored part of W_Q, W_K and W_V

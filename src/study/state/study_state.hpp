@@ -137,8 +137,8 @@ class StudyState {
                   const std::vector<Warning>& warnings = {}) {
     blocks_ = blocks;
     tokens_hash_ = tokens_hash;
-    for (const Warning& warning : warnings)
-      if (has(0)) warnings_[warning.code] = {0, warning.message, warning.count};
+    if (!has(0)) return;
+    for (const Warning& warning : warnings) warnings_[warning.code] = {0, warning.message, warning.count};
   }
 
   /// Adds another state. Throws Error(bad_input), with the file names `name` and `other_name`, if the states
@@ -150,6 +150,7 @@ class StudyState {
   /// Adds a warning if measures have no data; throws Error(bad_input) instead if --measures has `named` them.
   void check_data(bool named, Warnings& warnings) const;
 
+  /// Writes magic, version, length and content of the state, and the XXH64 of the content, then commits.
   void write(OutputFile& out) const;
   /// Reads a file of write(). Throws Error(environment) if the file cannot be read, and Error(bad_input) if
   /// it is longer than 2 GiB or not a valid state file of a supported version.

@@ -130,8 +130,7 @@ ReadFile read_tokenizer_json, read_vocab_txt, read_vocab_json, read_sentencepiec
 /// are not in the vocabulary are numbered in order, from the number of tokens in the vocabulary on. Of added
 /// tokens with equal content, keeps the last. Drops added tokens without content. Throws Error(bad_input) if
 /// an id of the vocabulary occurs twice, if a token of the vocabulary occurs twice (except in Unigram
-/// models), or if an id is at least 2^20 and at least four times
-/// the number of tokens.
+/// models), or if an id is at least 2^20 and at least four times the number of tokens.
 void check_vocabulary(TokenizerFile& file);
 
 /// Adds the new tokens of `config` to file.added_tokens, sets file.separators, calls check_vocabulary().

@@ -259,7 +259,8 @@ using PostProcessor = std::function<void(std::vector<TokenizedText>&)>;
 /// Makes a post-processor. `vocabulary` must outlive the post-processor.
 [[nodiscard]] PostProcessor make_post_processor(const PartConfig& config, const Vocabulary& vocabulary);
 
-/// Checks the section "decoder" of tokenizer.json, which attnctl does not use, because it decodes no tokens.
+/// Throws Error(bad_input) if the section "decoder" of tokenizer.json has an unsupported type or invalid
+/// options. attnctl does not use the decoder otherwise, because it decodes no tokens.
 void check_decoder(const PartConfig& config);
 
 /// The visible character that represents each byte of a text in byte-level vocabularies. A byte that is a

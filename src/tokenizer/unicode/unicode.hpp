@@ -59,6 +59,7 @@ inline char32_t previous(std::string_view text, std::size_t& i) {
   return next(text, at);
 }
 
+/// Returns the number of code points of well-formed UTF-8.
 inline std::size_t count_code_points(std::string_view text) {
   return text.size() -
          static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return U8_IS_TRAIL(c); }));
