@@ -61,7 +61,7 @@ class TextEncoder {
 
   /// Null before the first text was encoded.
   [[nodiscard]] const tokenizer::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
-  TextChecks checks;  // of all texts so far
+  TextChecks checks;  // counts of all texts that were encoded so far
 
  private:
   tokenizer::TokenizerOrigin origin_;
