@@ -76,7 +76,7 @@ class FileCheckpoint final : public Checkpoint {
     infos_.push_back(std::move(info));
     tensors_.push_back({&file, bytes, {}, {}, copied, std::move(load)});
   }
-  void sort();  // by name; needed after the tensors of several files were added
+  void sort();  // sorts the tensors by name; needed after the tensors of several files were added
 
   /// Sets the configuration and the tokenizer that the file contains. Each is null if the file does not
   /// contain it.

@@ -115,7 +115,7 @@ class MappedFile {
   std::string path_, name_;
   Descriptor file_;  // empty for memory
   std::span<const std::byte> bytes_;
-  std::size_t slot_ = 0;  // in the table of mapped files
+  std::size_t slot_ = 0;  // index in the table of mapped files
 };
 
 /// Calls check() for every mapped file. OutputFile::commit() calls this function.
