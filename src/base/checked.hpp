@@ -35,8 +35,8 @@ template <std::unsigned_integral T>
   return checked_mul(a, b).value_or(std::numeric_limits<T>::max());
 }
 
-/// Returns the product of the extents and `size` (at least 1), the size of an element. Extents of 0 do not
-/// hide an overflow: returns nullopt if the product of the other extents and `size` overflows.
+/// Returns the product of the extents and `size`, the size of an element, which must be at least 1. Extents
+/// of 0 do not hide an overflow: returns nullopt if the product of the other extents and `size` overflows.
 [[nodiscard]] constexpr std::optional<std::size_t> checked_product(std::span<const std::size_t> extents,
                                                                    std::size_t size = 1) {
   std::size_t product = size;

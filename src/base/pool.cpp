@@ -25,7 +25,7 @@ namespace {
 struct PoolJob {
   std::size_t tasks;
   const std::function<void(std::size_t, std::size_t)>& work;
-  const int holds = InterruptHold::holds;  // of the thread that called run()
+  const int holds = InterruptHold::holds;  // number of holds of the thread that called run()
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopped{false};
 

@@ -21,7 +21,8 @@ bool continues_character(char c) {
   return (static_cast<std::uint8_t>(c) & 0xC0U) == 0x80U;
 }
 
-/// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+/// Returns the smallest number of insertions, deletions, replacements and swaps of neighbours that turn `a`
+/// into `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {

@@ -89,7 +89,8 @@ template <typename Items, typename Name = std::identity>
 /// Returns the code point of a text that is one well-formed UTF-8 sequence.
 [[nodiscard]] char32_t utf8_code_point(std::string_view sequence);
 
-/// Returns the index of the first ill-formed UTF-8 sequence, or nullopt if the whole text is well-formed.
+/// Returns the byte offset of the first ill-formed UTF-8 sequence, or nullopt if the whole text is
+/// well-formed.
 [[nodiscard]] std::optional<std::size_t> find_ill_formed_utf8(std::string_view text);
 
 /// Returns the XXH64 hash (Collet 2012), used to recognise equal contents. The hash is not cryptographic: an

@@ -13,7 +13,7 @@
 namespace attnctl::checkpoint {
 namespace {
 
-/// In bytes; the parsed JSON needs several times as much memory.
+/// The largest size of "config" in bytes. The parsed JSON needs several times as much memory.
 constexpr std::size_t kMaxJsonConfig = std::size_t{4} << 20;
 
 struct JsonTensor {
@@ -33,7 +33,7 @@ class WeightsEvents final : public formats::JsonEvents {
   struct ArrayLevel {
     std::size_t count = 0;  // number of elements so far in the current array
     std::optional<std::size_t> extent;
-    std::optional<bool> holds_arrays;  // otherwise numbers; nullopt before the first element
+    std::optional<bool> holds_arrays;  // false: the elements are numbers; nullopt before the first element
   };
 
   void on_begin(Container container) override {

@@ -76,7 +76,7 @@ class FileCheckpoint final : public Checkpoint {
     infos_.push_back(std::move(info));
     tensors_.push_back({&file, bytes, {}, {}, copied, std::move(load)});
   }
-  void sort();  // by name; needed after the tensors of several files were added
+  void sort();  // sorts the tensors by name; needed after the tensors of several files were added
 
   /// Sets the configuration and the tokenizer that the file contains. Each is null if the file does not
   /// contain it.
@@ -131,8 +131,8 @@ class FileCheckpoint final : public Checkpoint {
 void read_weights(const std::filesystem::path& path, Status absent, FileCheckpoint& checkpoint,
                   Warnings& warnings);
 
-// The functions read_FORMAT() below add the tensors of a weights file of one format to `checkpoint`. They
-// throw Error(bad_input) if the content of the file is invalid.
+// The functions below that have a parameter `checkpoint` add the tensors of a weights file of one format to
+// it. They throw Error(bad_input) if the content of the file is invalid.
 
 /// Reads a safetensors file (https://github.com/huggingface/safetensors, version 0.3 and later). The file
 /// contains the length of the header in 8 little-endian bytes, the header (a JSON object) and the tensors.

@@ -10,7 +10,7 @@ namespace attnctl::checkpoint {
 namespace {
 
 constexpr std::size_t kLengthBytes = 8;
-/// In bytes; the safetensors format has this limit.
+/// The largest size of the header in bytes, a limit of the safetensors format.
 constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 constexpr std::size_t kMaxSafetensorsDimensions = 64;
 
@@ -114,7 +114,10 @@ void check_entry(const MappedFile& file, const SafetensorsEntry& entry, std::siz
                   data_size);
   }
   const auto size = checked_product(entry.shape, size_of(entry.dtype));
-  if (!size) refuse_tensor(file.name(), entry.name, "shape: got one whose size does not fit 64 bits");
+  if (!size) {
+    refuse_tensor(file.name(), entry.name, "shape: got {}, whose size does not fit 64 bits",
+                  to_string(entry.shape));
+  }
   if (*size != entry.end - entry.begin) {
     refuse_tensor(file.name(), entry.name, "data_offsets: got {} bytes, need {} for shape {} of {}",
                   entry.end - entry.begin, *size, to_string(entry.shape), name_of(entry.dtype));

@@ -77,7 +77,7 @@ void read_shard_index(const MappedFile& file, FileCheckpoint& checkpoint, Warnin
   const bool torch = lower_case(file.path()).ends_with(".bin.index.json");
   const Json& map = weight_map_of(file, index, torch ? ".bin" : ".safetensors");
   const std::filesystem::path directory = std::filesystem::path(file.path()).parent_path();
-  std::map<std::string, std::string> shards;  // name in the index, name for messages
+  std::map<std::string, std::string> shards;  // from the name in the index to the name in messages
   for (const Json& shard : map) {
     const std::filesystem::path path = directory / shard.get_ref<const std::string&>();
     if (shards.try_emplace(shard.get<std::string>(), escaped(path.string())).second)

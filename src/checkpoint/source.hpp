@@ -49,11 +49,11 @@ struct ModelSource {  // NOLINT(bugprone-exception-escape): moving JSON throws n
 /// or invalid.
 [[nodiscard]] std::filesystem::path model_directory(const std::string& model);
 
-/// Returns the paths of files that open_model_source() may read. These are config.json in model_directory(),
-/// which need not exist, and the weights file (an empty path if the directory has no suitable one). Unless
-/// MODEL is a single weights file, also returns every .safetensors, .bin, .pt, .pth, .gguf and .index.json
-/// file of the directory, and of its subdirectories if the weights are shards. If MODEL is a name in the
-/// cache, also returns its file refs/main. Throws like model_directory().
+/// Returns the paths of the files of MODEL that outputs must not replace. These are config.json in
+/// model_directory(), which need not exist, and the weights file (an empty path if the directory has no
+/// suitable one). Unless MODEL is a weights file without shards, also returns every .safetensors, .bin, .pt,
+/// .pth, .gguf and .index.json file of the directory, and of its subdirectories if the weights are shards. If
+/// MODEL is a name in the cache, also returns its file refs/main. Throws like model_directory().
 [[nodiscard]] std::vector<std::filesystem::path> checkpoint_files(const std::string& model);
 
 }  // namespace attnctl::checkpoint

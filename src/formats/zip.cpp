@@ -287,7 +287,7 @@ void check_entry(const MappedFile& file, const ZipHeader& entry) {
   }
 }
 
-/// Sorts the members by offset.
+/// Throws Error(bad_input) if members overlap. Sorts the members by offset.
 void check_overlaps(const MappedFile& file, std::vector<StoredMember>& members) {
   std::ranges::sort(members, {}, &StoredMember::offset);
   for (std::size_t i = 1; i < members.size(); ++i) {

@@ -171,7 +171,7 @@ class SentenceReader {
     add_surface(fields, *first, *last);
   }
 
-  /// `first` and `last` are numbers of words, from 1.
+  /// Adds a token with the words of IDs `first` to `last`, which count from 1.
   void add_surface(const Fields& fields, std::size_t first, std::size_t last) {
     const bool space_after = misc_value(fields[kMisc], "SpaceAfter") != "No";
     surfaces_.push_back({std::string(fields[kForm]), first - 1, last - 1, space_after, line_});

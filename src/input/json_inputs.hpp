@@ -49,8 +49,8 @@ class JsonInput {
 [[nodiscard]] ConlluSentence mentions_of(const JsonInput& input, TextInput& text);
 
 /// Calls visit(JsonInput) for every input object of a JSON file, or of a JSON Lines file or block. Skips
-/// blank lines of JSON Lines. Throws Error(bad_input) if the text is not UTF-8, not JSON or has another
-/// structure.
+/// blank lines of JSON Lines. Throws Error(bad_input) if the text is not UTF-8 or not JSON, or if
+/// JsonInput() rejects an object.
 template <typename Visit>
 void for_each_json_input(std::string_view text, InputFormat format, const TextPlace& place, Visit&& visit) {
   using nlohmann::ordered_json;

@@ -267,7 +267,7 @@ SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat fo
 std::optional<std::string> SentenceStream::take_lines(TextPlace& place) {
   while (true) {
     if (block_.text.empty()) {
-      usable_ = false;  // if next() throws
+      usable_ = false;  // remains false if next() throws
       if (!blocks_->next(block_)) return std::nullopt;
       usable_ = true;
     }

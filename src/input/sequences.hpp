@@ -61,7 +61,7 @@ class TextEncoder {
 
   /// Null before the first text was encoded.
   [[nodiscard]] const tokenizer::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
-  TextChecks checks;  // of all texts so far
+  TextChecks checks;  // counts of all texts that were encoded so far
 
  private:
   tokenizer::TokenizerOrigin origin_;
@@ -106,7 +106,7 @@ class InputIds {
  private:
   std::uint64_t count_ = 0;
   std::uint64_t numbered_ = 0;  // number of inputs before the first input with its own id
-  /// Two hashes of each id; ids with equal hashes count as equal.
+  /// Two hashes of each id after the first `numbered_` ids; ids with equal hashes count as equal.
   std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;
 };
 

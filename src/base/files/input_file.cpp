@@ -30,7 +30,8 @@ std::string_view kind_of(mode_t mode) {
 
 std::string unread_input;  // bytes of standard input that read_some() returns before it reads more
 
-/// Waits for bytes and reads them. Returns 0 at the end of the file. Throws the errors of read_descriptor().
+/// Waits for bytes and reads them. Returns 0 at the end of the file. Throws Error(environment) if reading
+/// fails, and Error(interrupted) after an interrupt.
 std::size_t read_some(int descriptor, const std::string& name, std::span<char> buffer) {
   if (descriptor == STDIN_FILENO && !unread_input.empty()) {
     const std::size_t count = unread_input.copy(buffer.data(), buffer.size());
@@ -65,8 +66,8 @@ std::string read_to_end(const std::string& name, std::size_t limit, const Read& 
   return text;
 }
 
-/// Opens a file and sets `length` to its size. Throws as MappedFile(). A FIFO without a writer does not
-/// block.
+/// Opens a file and sets `length` to its size in bytes. Throws Error(absent) if the path is missing or is not
+/// a regular file, and Error(environment) if opening fails. A FIFO without a writer does not block.
 Descriptor open_regular_file(const std::filesystem::path& path, Status absent, std::uint64_t& length) {
   const std::string name = escaped(path.string());
   Descriptor file;
@@ -182,7 +183,7 @@ struct InputStream::Gzip : z_stream {
   }
   ~Gzip() { inflateEnd(this); }
   std::array<char, std::size_t{64} << 10> packed = {};
-  bool at_end = false;  // of a member; a file can have several
+  bool at_end = false;  // the end of a gzip member was reached; a file can have several members
 };
 
 InputStream::InputStream(const std::filesystem::path& path) : number_(STDIN_FILENO) {

@@ -15,8 +15,8 @@
 
 namespace attnctl {
 
-/// Reads a whole regular file. Throws Error(absent) if the path is missing or is not a regular file,
-/// Error(environment) if reading fails, and Error(bad_input) if there are more than `limit` bytes.
+/// Reads a whole regular file. Throws an Error with the status `absent` if the path is missing or is not a
+/// regular file, and the errors of read_descriptor().
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, std::size_t limit,
                                     Status absent = Status::environment);
 
@@ -55,14 +55,15 @@ class InputStream {
   explicit InputStream(const std::filesystem::path& path);
 
   /// Returns the number of bytes, which is less than buffer.size() only at the end of the file. Throws
-  /// Error(environment) if reading fails, Error(interrupted) after an interrupt, and Error(bad_input) if a
-  /// file became shorter or a .gz file is bad.
+  /// Error(environment) if reading fails, Error(interrupted) after an interrupt, and Error(bad_input) if the
+  /// file became shorter or is a damaged .gz file.
   [[nodiscard]] std::size_t read(std::span<char> buffer);
   /// Reads to the end. Throws the errors of read(), and Error(bad_input) after more than `limit` bytes.
   [[nodiscard]] std::string read_all(std::size_t limit);
   /// The length in bytes; nullopt for standard input and .gz files.
   [[nodiscard]] std::optional<std::uint64_t> length() const { return gzip_ ? std::nullopt : length_; }
-  /// Returns where in the file byte number `at` of the text is; in a .gz file, where the reading is.
+  /// Returns the offset in the file of byte `at` of the text. For a .gz file, returns the number of packed
+  /// bytes that were read so far.
   [[nodiscard]] std::uint64_t position(std::uint64_t at) const { return gzip_ ? read_ : at; }
   [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard input"
 
@@ -75,7 +76,7 @@ class InputStream {
   int number_;
   std::string name_ = "standard input";
   std::optional<std::uint64_t> length_;
-  std::uint64_t read_ = 0;      // bytes of the file
+  std::uint64_t read_ = 0;      // bytes of the file read so far, before unpacking
   std::shared_ptr<Gzip> gzip_;  // null unless the file is a .gz file
 };
 
@@ -114,7 +115,7 @@ class MappedFile {
   std::string path_, name_;
   Descriptor file_;  // empty for memory
   std::span<const std::byte> bytes_;
-  std::size_t slot_ = 0;  // in the table of mapped files
+  std::size_t slot_ = 0;  // index in the table of mapped files
 };
 
 /// Calls check() for every mapped file. OutputFile::commit() calls this function.

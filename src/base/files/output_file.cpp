@@ -74,8 +74,8 @@ fs::path make_hidden_folder(const fs::path& parent) {
   return create_hidden(parent, [](const fs::path& path) { return ::mkdir(path.c_str(), 0777) == 0; });
 }
 
-/// Returns the number of bytes to write in one call: whole lines of together at most PIPE_BUF bytes, which a
-/// pipe receives atomically, or a single longer line.
+/// Returns the number of bytes to write in one call: as many whole lines as fit in PIPE_BUF bytes, which a
+/// pipe receives atomically, or one line that is longer.
 std::size_t lines_at_once(std::string_view lines) {
   if (lines.size() <= PIPE_BUF) return lines.size();
   const std::size_t last = lines.rfind('\n', PIPE_BUF - 1);
@@ -95,7 +95,7 @@ bool is_mount_point(const fs::path& folder) {
          (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
-/// Copies the owner, group and mode of `from` to `to`. Returns false if this is not allowed, or if the lists
+/// Copies the owner, group and mode of `from` to `to`. Returns false if this fails, or if the lists
 /// of the names of extended attributes (such as access control lists) have different sizes.
 bool copy_attributes(const fs::path& from, const fs::path& to) {
   struct stat old {};

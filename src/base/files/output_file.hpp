@@ -63,7 +63,7 @@ class OutputFile {
   std::string name_;
   Descriptor descriptor_;
   bool in_place_ = true;              // written directly, not to a temporary file
-  std::filesystem::path temporary_;   // commit() clears it
+  std::filesystem::path temporary_;   // path of the temporary file; commit() clears it
   std::filesystem::path path_;        // the file to create or replace, after following symbolic links
   std::optional<struct stat> old_;    // mode and owner of the file to replace; nullopt if there is none
   std::shared_ptr<void> remembered_;  // keeps the path of the temporary file for the signal handler

@@ -35,8 +35,8 @@ struct GgmlType {
 /// The types of metadata values. The enumerators are equal to the type numbers in a GGUF file.
 enum class GgufType : std::uint8_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 
-/// An array in the metadata. The elements, and the texts of strings, are inside of the file. Their values are
-/// not checked.
+/// An array in the metadata. Opening the file checks that the elements and the texts of strings end before
+/// the end of the file. It does not check their values.
 struct GgufArray {
   GgufType type = GgufType::u8;  // of the elements
   std::uint64_t count = 0;

@@ -14,7 +14,7 @@ namespace attnctl::checkpoint {
 namespace {
 
 constexpr std::size_t kStringLengthBytes = 8;
-// Size of a value in bytes, by GgufType: for a string, of its length field; for an array, not used.
+// Size of a value in bytes, by GgufType: for a string, the size of its length field; for an array, not used.
 constexpr std::array<std::size_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
 
 std::size_t bytes_of(GgufType type) {

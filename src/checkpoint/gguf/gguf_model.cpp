@@ -174,7 +174,7 @@ GgufNameParts parts_of(std::string_view name) {
     name.remove_prefix(block.size());
     const std::string_view digits = name.substr(0, name.find('.'));
     parts.layer = parse_number(digits);
-    // The number has no leading zeros, and a dot follows it.
+    // The number must have no leading zeros, and a dot must follow it.
     if (!parts.layer || fmt::to_string(*parts.layer) != digits || digits == name) return {};
     name.remove_prefix(digits.size() + 1);
   }
