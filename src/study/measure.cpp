@@ -14,14 +14,14 @@ namespace {
 /// The columns that several tables have, and the columns of the list of the strongest heads.
 constexpr auto kStudyDefinitions = std::to_array<Definition>({
     {"rows", "", "from 0", "", "number of rows (queries) that were counted"},
-    {"rows_without", "", "from 0", "", "rows left out: they see no such key or, for rare, no other key"},
+    {"rows_without", "", "from 0", "", "rows left out: they see no such key (rare: or no other key)"},
     {"count", "", "from 0", "", "number of rows (queries), word pairs, edges or mentions in the value"},
     {"variance", "", "from 0", "", "mean squared difference of the values of rows from their mean"},
     {"uniform", "", "[0, 1]", "", "the same value for uniform attention over the visible keys"},
     {"shuffled", "", "[0, 1]", "", "the same value with shuffled tokens (--null-shuffle)"},
     {"low", "", "", "", "lower end of the 95 % interval of the value; gain: of accuracy - baseline"},
     {"high", "", "", "", "upper end of this interval"},
-    {"kind", "", "", "", "keys: previous, duplicate or induction; trees: head, combined or adjacent"},
+    {"kind", "", "", "", "key: previous, duplicate or induction; tree: head, combined or adjacent"},
     {"hits", "", "from 0", "", "number of word pairs, edges or mentions for which the answer is correct"},
     {"accuracy", "", "[0, 1]", "", "hits / count"},
     {"best", "", "true or false", "", "whether this head has the most hits in even blocks"},

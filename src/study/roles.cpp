@@ -96,7 +96,7 @@ std::string letters_of(const HeadRoles& roles) {
   return letters.empty() ? "." : letters;
 }
 
-/// Returns a heatmap [layers, heads] of the scores of the heads' first roles, with the letters of all roles.
+/// Returns a heatmap [layers, heads]: the score of each head's first role, and the letters of all its roles.
 HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& shape,
                       std::vector<std::string> legend) {
   const HeadGrid grid(shape);
@@ -143,7 +143,7 @@ constexpr auto kRoleDefinitions = std::to_array<Definition>({
     {"rule", "", "", "", "the rule that the head meets, or the roles that were tested"},
 });
 
-/// Sums for the roles of one head (RatioSums), or of the nulls of one panel (SentenceTerm).
+/// Sums for the roles of one head (RatioSums), or for the nulls of one panel (SentenceTerm).
 template <typename Sums>
 struct RoleSums {
   // by offset (key position minus query position), from -8 to 8
@@ -347,7 +347,7 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
       measured.push_back(row.name);
     if (std::ranges::find(roles, &row, &HeadRole::row) == roles.end()) continue;
     found.push_back(fmt::format("{} {}", row.letter, row.name));
-    const Table score = with_definitions({"", {row.metric}, 0, {}});  // with what the score is
+    const Table score = with_definitions({"", {row.metric}, 0, {}});  // finds the score's definition
     lines[static_cast<std::size_t>(&row - kRows.data())] =
         fmt::format("{}: {}", found.back(), score.columns[0].definition->meaning);
   }
