@@ -281,11 +281,11 @@ struct TextTable {
 
 /// A matrix with labelled rows and columns.
 struct TextMatrix {
-  std::string corner;                      // title above the row labels, for example "query"
+  std::string corner;                      // title above the row labels ("query"), or of a small heatmap
   std::vector<std::string> row_labels;     // one per row; if empty, row numbers are used
   std::vector<std::string> column_labels;  // one per column; if empty, column numbers are used
   Tensor values;                           // [rows, columns], float or double
-  std::size_t most_rows = 64;
+  std::size_t most_rows = 64;              // largest number of rows that are shown
 };
 
 /// Matrices, shown as numbers, as heatmaps of weights from 0 to 1, or as small heatmaps side by side.

@@ -67,7 +67,7 @@ struct ProbePlan {
 struct ProbeMarks {
   std::size_t first = 0;
   std::size_t length = 0;
-  bool repeated = false;
+  bool repeated = false;  // true: the two copies are equal; false: a control
 };
 
 struct ProbeSequence {

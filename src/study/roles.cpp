@@ -137,9 +137,10 @@ constexpr auto kRoleDefinitions = std::to_array<Definition>({
      "mean of entropy / ln(visible keys), over the rows that may attend to two or more keys",
      "Clark et al. 2019, section 3.3"},
     {"role", "", "", "", "behaviour of the head; empty if it has no role"},
-    {"detail", "", "", "", "where or on what: an offset, a token, a relation or a type of mention"},
+    {"detail", "", "", "", "what the role refers to: an offset, a token, a relation or a type of mention"},
     {"roles.score", "", "[0, 1]", "", "how strongly the head shows the role: the metric in docs/roles.md"},
-    {"roles.random", "", "", "", "null + largest excess of a head of the random models (--null-model)"},
+    {"roles.random", "", "", "",
+     "null + largest (score - null) of any head of the random models (--null-model)"},
     {"rule", "", "", "", "the rule that the head meets, or the roles that were tested"},
 });
 

@@ -102,7 +102,8 @@ constexpr Half kEvenBlocks{0, kGroups / 2};
 constexpr Half kOddBlocks{kGroups / 2, kGroups};
 
 /// For each group of sentences, the number of questions and the number of correct answers of each head and
-/// baseline. The measure decides the order of the heads and baselines; `answer` is an index in this order.
+/// baseline. A question is a word pair, an edge or a mention. The measure decides the order of the heads and
+/// baselines; `answer` is an index in this order.
 class GroupScores {
  public:
   /// `answers` is the number of heads and baselines. merge() sets it to the number of `other`.
