@@ -27,8 +27,8 @@ constexpr std::array kKeys = {
     Definition{"head", "", "from 0", "",
                "number of the head in its layer, or in JSON and text its name, layer.head, such as 3.1", ""},
     Definition{"index", "", "from 0", "", "number of the head in its layer", ""},
-    Definition{"kv_head", "", "from 0", "", "number of the head whose keys and values the head uses", ""},
-    Definition{"input", "", "", "", "id of the input, or its number from 0", ""},
+    Definition{"kv_head", "", "from 0", "", "number of the key-value head that the head uses", ""},
+    Definition{"input", "", "", "", "id of the input; without an id, its number from 0", ""},
     Definition{"position", "", "from 0", "", "position of the token in its input", ""},
     Definition{"token", "", "", "", "the token as the tokenizer writes it", ""},
     Definition{"rows", "", "[0, inf)", "", "number of query rows that have a visible key"},
@@ -245,7 +245,7 @@ std::uint64_t count_non_finite(std::span<const float> values, bool hidden_is_min
 }
 
 void HeatmapPage::fit_scale(bool may_be_logarithmic) {
-  std::vector<double> sizes;  // magnitudes of the values except 0
+  std::vector<double> sizes;  // finite magnitudes above 0
   for (const Heatmap& heatmap : heatmaps) {
     for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
       const double size = std::abs(heatmap.values.at(i));

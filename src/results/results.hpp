@@ -42,7 +42,7 @@ Overloaded(Functions...) -> Overloaded<Functions...>;
 struct Definition {
   std::string_view name;         // of the column and of the JSON key
   std::string_view unit;         // "nats", "tokens"; empty: no unit
-  std::string_view range;        // "[0, 1]"; empty for names
+  std::string_view range;        // "[0, 1]"; empty if not given
   std::string_view null;         // the value of a head without the measured behaviour; empty if unknown
   std::string_view meaning;      // one line
   std::string_view source = {};  // publication; may be empty
@@ -166,7 +166,7 @@ struct Section {
   Value items;         // a List of Records, or a Table
 };
 
-/// Head fields (such as "schema" and "model"), then sections.
+/// A JSON document: first the fields of `head` (such as "schema" and "model"), then the sections.
 struct Document {
   Record head;
   std::vector<Section> sections;
@@ -228,7 +228,7 @@ struct Heatmap {
 struct HeatmapPage {
   std::string title;
   HeatmapScale scale;
-  std::size_t columns = 0;  // number of columns of the grid; 0: one row of up to 6, or rows of 4 to 6
+  std::size_t columns = 0;  // number of columns of the grid; 0: the writer chooses up to 6
   std::vector<Heatmap> heatmaps;
   std::vector<std::string> cell_texts =
       {};  // [rows * columns], shown instead of the values of a single heatmap; empty for a grid
@@ -237,7 +237,7 @@ struct HeatmapPage {
   /// legend[i] has colour i.
   std::vector<std::string> legend = {};
 
-  /// Sets the ends of the scale: the largest magnitude of all values, and 0 or minus this magnitude. If
+  /// Sets the ends of the scale: the largest finite magnitude, and 0 or, if diverging, its negative. If
   /// `may_be_logarithmic` is true and most positive values are less than a tenth of the largest one, the
   /// scale becomes logarithmic, covers at most three decades, and has a label that says so.
   void fit_scale(bool may_be_logarithmic = false);
@@ -281,11 +281,11 @@ struct TextTable {
 
 /// A matrix with labelled rows and columns.
 struct TextMatrix {
-  std::string corner;                      // title above the row labels, for example "query"
+  std::string corner;                      // title above the row labels ("query"), or of a small heatmap
   std::vector<std::string> row_labels;     // one per row; if empty, row numbers are used
   std::vector<std::string> column_labels;  // one per column; if empty, column numbers are used
   Tensor values;                           // [rows, columns], float or double
-  std::size_t most_rows = 64;
+  std::size_t most_rows = 64;              // largest number of rows that are shown
 };
 
 /// Matrices, shown as numbers, as heatmaps of weights from 0 to 1, or as small heatmaps side by side.
@@ -312,7 +312,7 @@ struct Results {
   std::vector<Tensor> arrays = {};         // NPZ
   std::vector<PageBlock> text = {};        // text
   std::vector<View> pictures = {};         // SVG: the first one, or the one that the user names
-  std::vector<std::string> subtitle = {};  // of heads_page(): the model, and the text if there is only one
+  std::vector<std::string> subtitle = {};  // for heads_page(): model name, and the text of a single input
   std::string picture_hint = {};  // advice in the error message for --format svg if there are no pictures
 
   /// Appends the members of `other`. Its picture hint is used only if this object has none.
@@ -322,12 +322,12 @@ struct Results {
 /// Returns the table with this name. Throws Error(usage), which lists all names, if there is none.
 [[nodiscard]] const Table& table_named(const Results& results, const std::string& name);
 
-/// Returns the view with this name; the first view if `name` is empty. Throws Error(usage) as table_named().
+/// Returns the view with this name; the first view if `name` is empty. Throws Error(usage) if there is none.
 [[nodiscard]] const View& view_named(const Results& results, const std::string& name);
 
 /// Returns a heatmap [layers, heads] of a column of numbers, which `name` selects: COLUMN, or TABLE.COLUMN.
-/// If columns before it have texts or offsets, there is one heatmap for each of these. Throws Error(usage) if
-/// no table with the columns layer and head has this column, or if it has no numbers.
+/// If columns before it have texts, offsets, positions or ranges, each combination of these has a heatmap.
+/// Throws Error(usage) if no table has this column after a column `head`, or if it has no numbers.
 [[nodiscard]] HeatmapPage heads_page(const Results& results, const std::string& name);
 
 [[nodiscard]] Record warning_record(const Warning& warning);

@@ -31,7 +31,8 @@ std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence) {
   return positions;
 }
 
-/// Another checkpoint, but with shuffled values in each floating-point matrix, shuffled at its first use.
+/// A view of another checkpoint in which the values of each floating-point matrix are shuffled. A matrix is
+/// shuffled at its first use.
 class ShuffledCheckpoint final : public checkpoint::Checkpoint {
  public:
   ShuffledCheckpoint(checkpoint::Checkpoint& original, std::uint64_t seed)
@@ -160,8 +161,8 @@ TokenFrequencies read_frequencies(const std::filesystem::path& path, const token
                                  : static_cast<std::size_t>(vocabulary.id(token).value_or(-1));
     if (id >= ids) {
       bad(token, by_id ? fmt::format("need an id of the model, 0 to {}", ids - 1)
-                       : "need a token of the model, written as by attnctl tokenize, or the first line "
-                         "id<TAB>count");
+                       : "need a token of the model, written as by attnctl tokenize; for ids, the first line "
+                         "must be id<TAB>count");
     }
     const std::size_t first = lines_of_ids.try_emplace(id, number).first->second;
     if (first != number)

@@ -42,7 +42,8 @@ class TokenFrequencies {
   std::vector<std::uint64_t> counts_;  // by id
 };
 
-/// Returns the positions of the ordinary tokens with the lowest frequency, ascending.
+/// Returns, in ascending order, the positions of the ordinary tokens of a sequence that have the lowest count
+/// in `frequencies`.
 [[nodiscard]] std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence,
                                                      const TokenFrequencies& frequencies);
 
@@ -66,7 +67,7 @@ struct ProbePlan {
 struct ProbeMarks {
   std::size_t first = 0;
   std::size_t length = 0;
-  bool repeated = false;
+  bool repeated = false;  // true: the two copies are equal; false: a control
 };
 
 struct ProbeSequence {
@@ -96,12 +97,12 @@ struct CorpusFile {
 struct CorpusOptions {
   std::vector<CorpusFile> files;
   /// Largest number of tokens per block. A block can have more if it consists of one longer sentence, if
-  /// sentences are cut into overlapping windows, or if it is a probe block.
+  /// sentences are cut into windows, or if it is a probe block.
   std::size_t batch_tokens = 256;
   /// Largest number of tokens of a sequence; nullopt, or a number above the model's limit: that limit.
   std::optional<std::size_t> max_length;
-  /// Cut longer sentences into windows that start this number of tokens apart; nullopt: longer sentences are
-  /// errors. Must not be larger than the number of text tokens in a window.
+  /// Cut longer sentences into windows that start `stride` tokens apart; nullopt: longer sentences are bad.
+  /// Must not be larger than the number of text tokens in a window.
   std::optional<std::size_t> stride;
   bool skip_bad = false;  // skip sentences that are invalid or too long, instead of throwing
   ProbePlan probe = {};   // the probe; its blocks follow the blocks of the corpus
@@ -111,7 +112,7 @@ struct CorpusCounts {
   std::uint64_t sentences = 0;
   std::uint64_t words = 0;  // words of the texts
   std::uint64_t tokens = 0;
-  std::uint64_t skipped = 0;  // bad sentences
+  std::uint64_t skipped = 0;  // bad sentences that were skipped
 
   auto parts() { return std::tie(sentences, words, tokens, skipped); }
 };
@@ -141,8 +142,8 @@ class CorpusBlocks {
       : options_(options), model_(model), vocabulary_(vocabulary), encoder_(encoder) {}
 
   /// Returns the next block, or nullopt at the end. Throws Error(environment) if a file cannot be read.
-  /// Throws Error(bad_input) for a bad sentence (unless `skip_bad` is set), for a .json file that is not
-  /// valid JSON, and for a corpus without good sentences. A sentence is bad if it is invalid or too long.
+  /// Throws Error(bad_input) for a bad sentence (unless `skip_bad` is set), for a damaged file or too long a
+  /// line, and for a corpus without good sentences. A sentence is bad if it is invalid or too long.
   [[nodiscard]] std::optional<CorpusBlock> next() {
     std::optional<CorpusBlock> block = probe_ ? std::nullopt : next_of_corpus();
     if (!block) block = next_of_probe();
@@ -161,7 +162,7 @@ class CorpusBlocks {
   [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
 
  private:
-  /// A sentence that is valid for the model, and its windows: itself if it is not too long.
+  /// A sentence that is valid for the model, and its windows. If it is not too long, it is its only window.
   struct CheckedSentence {
     input::CorpusSentence sentence;
     std::vector<input::Sequence> windows;
@@ -182,7 +183,7 @@ class CorpusBlocks {
   std::optional<input::SentenceStream> stream_;
   std::size_t next_file_ = 0;
   std::uint64_t finished_bytes_ = 0;        // bytes of the files before the open one
-  std::uint64_t reported_bytes_ = 0;        // sum of new_bytes()
+  std::uint64_t reported_bytes_ = 0;        // sum of the results of new_bytes()
   std::optional<CheckedSentence> pending_;  // the first sentence of the next block
   std::uint64_t number_ = 0;
   std::uint64_t tokens_hash_ = 0;

@@ -30,7 +30,7 @@
 // The measures of a study, the results that they return, and the roles of heads.
 namespace attnctl::study {
 
-constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset in each direction, in tokens
+constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset from query to key, in tokens
 
 [[nodiscard]] inline Cell real_cell(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Cell(static_cast<float>(*value)) : Cell();
@@ -157,13 +157,13 @@ struct RoleRow {
   std::string_view name;
   char letter;                   // letter in the grid of roles
   std::string_view metric;       // Definition::name of the score
-  double least = 0;              // smallest score
-  double margin = 0;             // smallest difference between score and null; 0: not required
+  double least = 0;              // smallest score that meets the rule; 0: not required
+  double margin = 0;             // smallest score - null that meets the rule; 0: not required
   bool above_null = true;        // the score must be above all nulls: see meets()
   std::string_view unless = {};  // a head with this role does not get the role of this row; empty: none
 };
 
-/// Returns the rules, from the most specific role to the least.
+/// Returns the rules, from the most specific role to the least specific.
 [[nodiscard]] std::span<const RoleRow> role_rows();
 /// Returns the rule as text, for example "score >= 0.9; interval above the null".
 [[nodiscard]] std::string rule_of(const RoleRow& row);
@@ -240,7 +240,7 @@ class Measure {
 
   /// Receives the state of the study so far, so that this measure can skip data that the study no longer
   /// needs. May be called before begin(), while no other thread changes `so_far`. The merged result must not
-  /// depend on it.
+  /// depend on this call.
   virtual void set_context(const Measure& /*so_far*/) {}
   /// Starts a block, before its forward pass. All calls for one block come from one thread.
   virtual void begin(const StudyBlock& /*block*/) {}
@@ -296,7 +296,7 @@ struct MeasureRow {
 /// none. The definition of the column best_low of the table trees is the first of trees.best_low, best_low
 /// and low that exists.
 [[nodiscard]] const Definition* definition_of(std::string name);
-/// Returns a table of a study or plan with definitions of all columns.
+/// Returns a table of a study or plan with the definitions of its columns that have one.
 [[nodiscard]] Table with_definitions(Table table);
 
 /// The rows of the catalogue, each defined in the file of its measure.
@@ -336,7 +336,8 @@ class PartsMeasure : public Measure {
 /// attention weight is measured. The id of a special token as a target is its token id.
 constexpr std::int64_t kFirstPosition = -1;
 
-/// The names of the token ids in the state of a measure, because results are written without the model.
+/// The names of the token ids in the state of a measure. The state holds the names because results are
+/// written without the model.
 class TokenNames {
  public:
   void add(const input::Sequence& sequence, std::size_t position) {
@@ -359,9 +360,10 @@ class TokenNames {
   std::map<std::int64_t, std::string> names_;
 };
 
-using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;  // positions in a sequence, by id
+/// Positions in a sequence, by token id or kFirstPosition.
+using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
 
-/// Returns the positions, from `first` on, of the special tokens of a sequence, and adds their names.
+/// Returns the positions, from `first` on, of the special tokens of a sequence. Adds the tokens to `names`.
 [[nodiscard]] PositionsOf special_positions(const input::Sequence& sequence, std::size_t first,
                                             TokenNames& names);
 [[nodiscard]] inline PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names) {
@@ -395,7 +397,7 @@ class PerHead : public PartsMeasure<PerHead<State, Names>> {
 template <typename T>
 class PerPanel {
  public:
-  /// Returns the value for the rows of a panel, from make() if it is not cached; valid until the next call.
+  /// Returns the value for the rows of a panel, from make() if it is not cached. Valid until the next call.
   template <typename Make>
   const T& of(const StudyPanel& panel, const Make& make) {
     if (!panel.complete) return uncached_ = make();

@@ -376,7 +376,7 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
 CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
   if (std::ranges::all_of(trials, [](const BlockTrial& trial) { return trial.size.probe; }))
     throw std::logic_error("the cost law needs a trial of the corpus");
-  // Sums for the normal equations of the fit, over the tokens and pairs of each trial per second.
+  // Sums over the trials for the normal equations of the fit, of tokens per second and pairs per second.
   double tokens = 0, pairs = 0;  // right-hand side
   double tokens_tokens = 0, tokens_pairs = 0, pairs_pairs = 0;
   for (const BlockTrial& trial : trials) {

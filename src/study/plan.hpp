@@ -29,8 +29,8 @@ struct BlockTrial {
   double seconds = 0;
 };
 
-/// A linear cost model. `token` is mostly the cost of the products with weights, `pair` the cost of the
-/// patterns. Probe blocks have their own cost, because other measures process them.
+/// A linear cost model: seconds per token and per pair. `token` is mostly the cost of the products with model
+/// weights, `pair` the cost of the patterns. Probe blocks have their own cost: other measures process them.
 struct CostLaw {
   double token = 0;
   double pair = 0;
@@ -53,14 +53,14 @@ struct CostLaw {
 struct StudyCost {
   CostLaw law;
   /// Per shard: opening and loading the model, hashing the model and the corpus, and counting the tokens of
-  /// the corpus if a measure needs these counts.
+  /// the corpus if a measure needs these counts and no file gives them.
   double start = 0;
   double read = 0;  // per shard: reading and tokenizing the whole corpus, one worker at a time
 };
 
 struct ShardPlan {
   std::uint64_t blocks = 0;
-  // Sums over the blocks of the corpus, without the probe.
+  // The next three members are sums over the blocks of the corpus, without the probe.
   std::uint64_t sentences = 0;
   std::uint64_t tokens = 0;
   std::uint64_t pairs = 0;
@@ -123,7 +123,8 @@ inline constexpr auto kPlanDefinitions = std::to_array<Definition>({
     {"blocks_per_worker", "", "from 0", "", "number of blocks / number of threads of all nodes"},
     {"block", "", "from 0", "", "number of the block"},
     {"of", "", "", "", "corpus or probe"},
-    {"trials.seconds", "s", "from 0", "", "measured processor time of one thread for the block"},
+    {"trials.seconds", "s", "from 0", "",
+     "measured processor time of a thread for these tokens of the block"},
     {"law", "s", "from 0", "", "the time that the cost law predicts"},
     {"deviation", "", "from -1", "0", "law / seconds - 1"},
 });
@@ -135,8 +136,8 @@ struct PlanRequest {
 };
 
 /// Reads the corpus, measures the time of some blocks, and divides the study among nodes, each of which has
-/// as many threads as the pool. The trials use at most one thread per core that this process may use. Seconds
-/// in the results are rounded to four significant digits.
+/// as many threads as the pool. The trials use at most one thread per core that this process may use. Times
+/// and ratios in the results are rounded to four significant digits.
 [[nodiscard]] Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool,
                                  Progress& progress);
 

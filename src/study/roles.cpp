@@ -96,7 +96,7 @@ std::string letters_of(const HeadRoles& roles) {
   return letters.empty() ? "." : letters;
 }
 
-/// Returns a heatmap [layers, heads] of the scores of the heads' first roles, with the letters of all roles.
+/// Returns a heatmap [layers, heads]: the score of each head's first role, and the letters of all its roles.
 HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& shape,
                       std::vector<std::string> legend) {
   const HeadGrid grid(shape);
@@ -137,13 +137,14 @@ constexpr auto kRoleDefinitions = std::to_array<Definition>({
      "mean of entropy / ln(visible keys), over the rows that may attend to two or more keys",
      "Clark et al. 2019, section 3.3"},
     {"role", "", "", "", "behaviour of the head; empty if it has no role"},
-    {"detail", "", "", "", "where or on what: an offset, a token, a relation or a type of mention"},
+    {"detail", "", "", "", "what the role refers to: an offset, a token, a relation or a type of mention"},
     {"roles.score", "", "[0, 1]", "", "how strongly the head shows the role: the metric in docs/roles.md"},
-    {"roles.random", "", "", "", "null + largest excess of a head of the random models (--null-model)"},
+    {"roles.random", "", "", "",
+     "null + largest (score - null) of any head of the random models (--null-model)"},
     {"rule", "", "", "", "the rule that the head meets, or the roles that were tested"},
 });
 
-/// Sums for the roles of one head (RatioSums), or of the nulls of one panel (SentenceTerm).
+/// Sums for the roles of one head (RatioSums), or for the nulls of one panel (SentenceTerm).
 template <typename Sums>
 struct RoleSums {
   // by offset (key position minus query position), from -8 to 8

@@ -196,9 +196,9 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
     const std::lock_guard lock(adding);
     return state.make_block_measures();
   }();
-  // Runs a model on `batch` and passes the patterns to the measures. The measures take the positions from the
-  // block, even if `batch` has shuffled tokens. Skips measures that do not process blocks of this kind
-  // (corpus or probe).
+  // Runs a model on `batch` and passes the patterns to the measures. The measures read tokens and annotations
+  // from `corpus`, even if `batch` has shuffled tokens. Skips measures that do not process blocks of this
+  // kind (corpus or probe).
   const auto show = [&](const model::Model& model, const input::Batch& batch,
                         const std::vector<const MeasureRow*>& rows, const Measures& all, Warnings& raised) {
     std::vector<Measure*> wanted;

@@ -236,7 +236,7 @@ TEST_CASE("states of different studies are rejected") {
     command.insert(command.end(), {"--checkpoint", first});
     CHECK(run_attnctl(command).status == 3);
   }
-  CHECK(merge({first, first}).err.find("block 0 is also in a state before it") != std::string::npos);
+  CHECK(merge({first, first}).err.find("block 0 is also in an earlier state file") != std::string::npos);
   CHECK(merge({first}).err.find("shard 2/2 is missing: ") != std::string::npos);
 }
 

@@ -22,7 +22,7 @@ constexpr auto kCoreferenceDefinitions = std::to_array<Definition>({
      "Clark et al. 2019, section 4.3"},
     {"mention_type", "", "", "", "type of the anaphoric mentions: all, pronoun, proper or nominal"},
     {"nearest", "", "[0, 1]", "", "accuracy of choosing the nearest earlier mention"},
-    {"same_string", "", "[0, 1]", "", "accuracy of choosing the nearest earlier mention with this text"},
+    {"same_string", "", "[0, 1]", "", "accuracy of choosing the nearest earlier mention with the same text"},
     {"coreference.random", "", "[0, 1]", "", "accuracy expected of a random earlier mention"},
 });
 
@@ -41,7 +41,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   void begin(const StudyBlock& block) override {
     const CorpusBlock& corpus = block.corpus;
     patterns_.begin(block, [&](std::size_t i) { return !corpus.annotations[i]->mentions.empty(); });
-    // mentions that have a question in at least one window of the sentence
+    // The mentions for which ask() added a question in at least one window of the sentence.
     std::set<const input::Mention*> asked;
     for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
       plans_.emplace_back();

@@ -11,13 +11,13 @@ namespace {
 
 constexpr auto kPairDefinitions = std::to_array<Definition>({
     {"pairs.js_divergence", "nats", "[0, ln 2]", "",
-     "mean over rows of the Jensen-Shannon divergence of the two heads' rows, "
-     "H((p + q) / 2) - (H(p) + H(q)) / 2",
+     "mean over rows (in a large block, a sample of rows) of the Jensen-Shannon divergence of the two heads' "
+     "rows, H((p + q) / 2) - (H(p) + H(q)) / 2",
      "Clark et al. 2019, section 6; Lin 1991"},
     {"pairs.frobenius_cosine", "", "[0, 1]", "",
      "cosine of the two heads' patterns: the sum of the products of their weights, divided by the root of "
      "the product of their sums of squares",
-     "cosine of the patterns, all rows of the corpus as one matrix"},
+     "cosine of the patterns, the rows of js_divergence as one matrix"},
     {"pairs.cka", "", "[-1, 1]; below 0 only by chance", "0 for independent outputs",
      "linear CKA of the outputs z, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)), with unbiased estimates of HSIC "
      "from a random sample of rows of the whole corpus",
@@ -58,7 +58,7 @@ Pairs distinct_pairs(std::size_t heads) {
 }
 
 /// Returns a table with one row per measure and pair. The rows are generated when they are written, because a
-/// large model has more than a million rows.
+/// large model can have more than a million rows.
 Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
   std::vector<Column> columns = {"measure",     "component_a", "layer_a", "head_a",
                                  "component_b", "layer_b",     "head_b",  "value"};
@@ -263,8 +263,8 @@ class PairsMeasure final : public Measure {
  private:
   std::uint64_t pattern_rows_ = 0;
   std::vector<PairSums> sums_;
-  std::vector<std::size_t> columns_;  // [heads + 1], first column of each head's outputs; empty before the
-                                      // first block, or if a head has no values
+  std::vector<std::size_t> columns_;  // [heads + 1], first column of each head's outputs, then their number;
+                                      // empty before the first block, or if a head has no values
   DrawnRows outputs_;
   std::optional<DrawnKey> outputs_end_;  // DrawnRows::end() of the study so far
   // Data of the block, kept until all heads have been processed.

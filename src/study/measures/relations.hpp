@@ -44,7 +44,7 @@ class WordPatterns {
     std::size_t places = 0;
     std::span<const double> weights;
     [[nodiscard]] std::span<const double> row(std::size_t place) const {
-      // The next element is the weight on tokens without a word.
+      // One more element follows these: the weight on tokens without a word.
       return weights.subspan(place * (places + 1), places);
     }
   };
@@ -86,10 +86,10 @@ class MaximumSpanningTree {
   std::vector<std::size_t> left_;  // nodes outside the tree, ascending
 };
 
-/// Sentences are divided into 64 groups: each run of eight consecutive sequences of a block (fewer at its
-/// end) is assigned to a random group. Groups 0 to 31 are for sequences of even blocks, groups 32 to 63 for
-/// sequences of odd blocks. A confidence interval needs only the sums of each group, so the state need not
-/// keep the sums of each sentence.
+/// Sentences are divided into 64 groups: each run of eight consecutive sequences of a block (or fewer at
+/// the end of the block) is assigned to a random group. Groups 0 to 31 are for sequences of even blocks,
+/// groups 32 to 63 for sequences of odd blocks. A confidence interval needs only the sums of each group, so
+/// the state need not keep the sums of each sentence.
 constexpr std::size_t kGroups = 64;
 [[nodiscard]] std::size_t group_of(std::uint64_t block, std::size_t sequence);
 
@@ -102,10 +102,11 @@ constexpr Half kEvenBlocks{0, kGroups / 2};
 constexpr Half kOddBlocks{kGroups / 2, kGroups};
 
 /// For each group of sentences, the number of questions and the number of correct answers of each head and
-/// baseline. The measure decides the order of the heads and baselines; `answer` is an index in this order.
+/// baseline. A question is a word pair, an edge or a mention. The measure decides the order of the heads and
+/// baselines; `answer` is an index in this order.
 class GroupScores {
  public:
-  /// `answers` is the number of heads and baselines. merge() replaces it by the number of the other scores.
+  /// `answers` is the number of heads and baselines. merge() sets it to the number of `other`.
   explicit GroupScores(std::size_t answers = 0) : answers_(answers) {}
 
   /// Returns the counts of a group, [1 + answers]: first the number of questions, then the number of correct

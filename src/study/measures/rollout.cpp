@@ -200,7 +200,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
   TokenNames names_;
   std::map<std::pair<std::size_t, std::int64_t>, WeightSums> sums_;  // of the mass, by layer and target
   const StudyBlock* block_ = nullptr;
-  std::vector<WholeLayer> layers_;          // layers before the first layer with a head that is not selected
+  std::vector<WholeLayer> layers_;          // layers 0, 1, ... of one component whose heads are all selected
   std::vector<SequenceRollout> sequences_;  // [sequences] of the block
 };
 

@@ -91,7 +91,7 @@ constexpr auto kPositionalDefinitions = std::to_array<Definition>({
      "Voita et al. 2019: 0.9 at one offset makes a positional head"},
     {"positional.count", "", "from 0", "", "number of rows that may attend to the key at offset o"},
     {"offset", "tokens", "[-8, 8]", "", "position of the key - position of the query"},
-    {"best_offset", "tokens", "[-8, 8]", "", "offset at which most rows have their largest weight"},
+    {"best_offset", "tokens", "[-8, 8]", "", "most frequent offset of the largest weight of a row"},
     {"best_offset_share", "", "[0, 1]", "", "share of all rows whose largest weight is at best_offset"},
 });
 constexpr auto kDistanceDefinitions = std::to_array<Definition>({
@@ -155,7 +155,8 @@ struct HeadOffsets {
   }
 };
 
-/// For one offset or distance bin of a panel: the visible pairs and their weights under uniform attention.
+/// For one offset or distance bin of a panel: the number of visible pairs (query, key), and the sum of their
+/// weights under uniform attention.
 struct UniformNull {
   std::uint64_t count = 0;
   double uniform = 0;
@@ -332,9 +333,9 @@ MeasureRow metrics_measure() {
   static const std::vector<Definition> metrics = [] {
     std::vector<Definition> all;
     for (const analysis::RowMetric& row : analysis::row_metrics()) all.push_back(row.about);
-    all.push_back({"metric", "", "", "", "a metric, whose values over the rows the other columns describe"});
+    all.push_back({"metric", "", "", "", "a metric; the other columns describe its values over rows"});
     for (const char* const name : {"minimum", "q05", "q25", "median", "q75", "q95", "maximum"})
-      all.push_back({name, "", "", "", "smallest, largest or 5, 25, 50, 75 or 95 % quantile of rows"});
+      all.push_back({name, "", "", "", "smallest, largest or 5, 25, 50, 75 or 95 % quantile over rows"});
     return all;
   }();
   return {

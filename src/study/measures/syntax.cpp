@@ -19,7 +19,7 @@ constexpr auto kSyntaxDefinitions = std::to_array<Definition>({
     {"relation", "", "", "", "dependency relation of the treebank (DEPREL)"},
     {"direction", "", "", "", "to_head: from the dependent to its head word; to_dependent: the opposite"},
     {"baseline", "", "[0, 1]", "", "accuracy of the best fixed offset, chosen on all blocks"},
-    {"baseline_offset", "words", "[-5, 5]", "", "this offset: attended word - attending word"},
+    {"baseline_offset", "words", "[-5, 5]", "", "offset of baseline: attended word - attending word"},
     {"baseline_held_out", "", "[0, 1]", "", "accuracy of baseline_offset over odd blocks"},
 });
 
@@ -41,8 +41,8 @@ std::string_view without_subtype(std::string_view relation) {
 struct SyntaxCounts {
   std::uint64_t sentences = 0;
   std::uint64_t words = 0;
-  std::uint64_t words_without_piece = 0;  // words without a token
-  std::uint64_t pairs_left_out = 0;       // words that are in no window together with their head word
+  std::uint64_t words_without_piece = 0;  // words without a token in any window
+  std::uint64_t pairs_left_out = 0;       // words with a head word, in no window together with it
 
   auto parts() { return std::tie(sentences, words, words_without_piece, pairs_left_out); }
 };

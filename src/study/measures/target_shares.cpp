@@ -30,7 +30,7 @@ constexpr auto kRepeatsDefinitions = std::to_array<Definition>({
 /// The share of the attention weight that is on target keys, over the rows that have a visible target.
 struct TargetShare : WeightSums {
   std::uint64_t without = 0;  // rows that are left out because they have no target; only for `repeats`
-  BlockSum total;             // sum of all weights of these rows: 1 per row, or less if the head has a sink
+  BlockSum total;             // sum of all weights of the `count` rows: 1 per row, or less with a sink
 
   auto parts() { return std::tie(count, without, weight, total, uniform); }
   [[nodiscard]] std::optional<double> value() const {

@@ -178,7 +178,7 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
   for (const std::uint64_t block : other.done_) {
     if (!done_.insert(block).second)
       fail(Status::bad_input,
-           "{}: block {} is also in a state before it; merge only states of different blocks", other_name,
+           "{}: block {} is also in an earlier state file; merge only states of different blocks", other_name,
            block);
   }
   if (other.blocks_) end_corpus(*other.blocks_, other.tokens_hash_);

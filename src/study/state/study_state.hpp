@@ -97,7 +97,7 @@ class StudyState {
   /// Returns the number of all blocks, of the corpus and of the probe; nullopt: no run has reached the end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
-  /// Returns the difference of the two lowest blocks done, which is N for a shard I/N; 0: there are not two.
+  /// Returns the difference of the two lowest blocks done (N for a finished shard I/N); 0: fewer than two.
   [[nodiscard]] std::uint64_t step() const {
     return done_.size() < 2 ? 0 : *std::next(done_.begin()) - *done_.begin();
   }
@@ -147,7 +147,7 @@ class StudyState {
 
   /// Returns the results of all measures, and the roles if the measure `roles` is selected.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
-  /// Adds a warning if measures have no data; throws Error(bad_input) instead if --measures has `named` them.
+  /// Adds a warning if measures have no data, or throws Error(bad_input) if --measures was given (`named`).
   void check_data(bool named, Warnings& warnings) const;
 
   /// Writes magic, version, length and content of the state, and the XXH64 of the content, then commits.

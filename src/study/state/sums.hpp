@@ -16,7 +16,7 @@
 #include "base/numbers.hpp"
 #include "study/state/state_io.hpp"
 
-// Sums and samples of rows of the corpus that are merged in any order.
+// Sums and samples of rows of the corpus that can be merged in any order.
 namespace attnctl::study {
 
 /// A sum of finite terms over the rows of a corpus. Within one block, the sum is a double, because the order
@@ -202,7 +202,7 @@ class RatioSums {
 /// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.
 [[nodiscard]] double student_quantile(std::uint64_t degrees);
 
-/// The key of a row (query) of the corpus: a random number, then the position of the row.
+/// The key of a row (query): a random number, the number of the block, and the row's index in the block.
 struct DrawnKey {
   std::uint64_t drawn = 0, block = 0, row = 0;
 
