@@ -32,7 +32,7 @@ struct Session {
   const ResourceOptions& options;
 };
 
-/// Returns the record "attnctl" of a document, except for `study` and `merge`.
+/// Returns the record "attnctl" in the documents of all commands except `study` and `merge`.
 [[nodiscard]] Record tool_record(const Session& session);
 
 [[nodiscard]] Section warnings_section(const Warnings& warnings);

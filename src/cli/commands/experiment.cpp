@@ -89,7 +89,7 @@ Experiment add_averaging(Command& command, ExperimentOptions& /*options*/) {
       {number("--targets", &options->targets,
               "Largest number of values to return at once, and largest number of heads", Range{1, 64}),
        number("--others", &options->others, "Number of other tokens in the input", Range{0, 1024}),
-       number("--d-value", &options->d_value, "Size of a value", Range{1, 4096}),
+       number("--d-value", &options->d_value, "Width of a value vector", Range{1, 4096}),
        number("--sharpness", &options->sharpness,
               "Score of a query and a key that match; all other scores are 0", Range{0.0, 700.0}),
        number("--steps", &options->steps,

@@ -278,7 +278,7 @@ void run_study_command(const StudyOptions& options) {
   session.progress.end();
   if (state_file) state.write(*state_file);
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
-  if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // otherwise the state has them
+  if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
   for (const Warning& warning : state.warnings())
     session.warnings.add(warning.code, warning.message, warning.count);
   print_warnings(session);
