@@ -70,7 +70,7 @@ void add_texts(Command& command, InputOptions& options) {
   add_ordered(command, "--text-pair", "TEXT", "Second text of a pair; must directly follow the first text",
               [&options](const std::string& value) {
                 if (!std::exchange(options.after_text, false))
-                  fail(Status::usage, "--text-pair must directly follow the --text of the same pair");
+                  fail(Status::usage, "--text-pair must directly follow the first text of its pair");
                 options.items.back().pair = value;
               });
 }
@@ -230,8 +230,8 @@ void add_worker_options(Command& command, ResourceOptions& options) {
                        choice<ProgressMode>(options.progress, {{"auto", ProgressMode::automatic},
                                                                {"always", ProgressMode::always},
                                                                {"never", ProgressMode::never}}),
-                       "When to show progress on standard error: auto (if it is a terminal), always or never "
-                       "(default: auto)"}});
+                       "When to show progress on standard error: auto (on a terminal, if the work takes more than "
+                       "a second), always or never (default: auto)"}});
 }
 
 void add_run_options(Command& command, ResourceOptions& options) {
