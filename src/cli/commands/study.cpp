@@ -108,8 +108,8 @@ void add_study_scope(Command& command, StudyScope& scope) {
               Range{0, 1000}),
        number("--null-shuffle", &scope.settings.null_shuffles,
               "Number of copies of each sentence with its tokens (except special tokens) in random order; a "
-              "role that depends on the order of tokens must also exceed the values of the same head on these "
-              "copies",
+              "role that depends on the order of tokens must also exceed the values of the same head on "
+              "these copies",
               Range{0, 1000}),
        {"--frequencies", &scope.settings.frequencies,
         "For the measure rare: file of token frequencies, with lines TOKEN<TAB>COUNT (default: the corpus is "

@@ -230,8 +230,8 @@ void add_worker_options(Command& command, ResourceOptions& options) {
                        choice<ProgressMode>(options.progress, {{"auto", ProgressMode::automatic},
                                                                {"always", ProgressMode::always},
                                                                {"never", ProgressMode::never}}),
-                       "When to show progress on standard error: auto (on a terminal, if the work takes more than "
-                       "a second), always or never (default: auto)"}});
+                       "When to show progress on standard error: auto (on a terminal, if the work takes more "
+                       "than a second), always or never (default: auto)"}});
 }
 
 void add_run_options(Command& command, ResourceOptions& options) {
