@@ -50,7 +50,7 @@ struct Schema {
 /// Returns the schemas of all JSON outputs, sorted by name.
 [[nodiscard]] std::span<const Schema> schemas();
 
-/// Returns the text of one schema. Accepts the short name "analysis" and the full name "attnctl.analysis/1".
+/// Returns the text of one schema. `name` is short ("analysis") or complete ("attnctl.analysis/1").
 /// For any other name, throws Error(usage) with the list of names.
 [[nodiscard]] std::string_view schema_text(std::string_view name);
 

@@ -13,7 +13,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// Judged by the type of the value, or by the name of a positional argument.
+/// Returns whether the value is a path, by its type or by the name of a positional argument.
 bool is_path(const Option& option) {
   if (!option.allowed.empty()) return false;
   const std::string type = (option.positional() ? option.names + " " : "") + option.value_text();
@@ -26,7 +26,7 @@ bool is_list(const Option& option) {
   return option.split || option.value_text().starts_with("LIST");
 }
 
-/// Returns a command with the options that the parser adds (--help and, if Command::version is set,
+/// Returns a copy of a command with the options that the parser adds (--help and, if Command::version is set,
 /// --version) and a positional argument for its subcommands. Option::allowed of each option has the words to
 /// offer.
 Command complete(const Command& command) {
@@ -189,8 +189,8 @@ std::string fish_values(const Option& option) {
   return " -x -a " + quoted(is_list(option) ? "(__fish_append , " + words + ")" : words);
 }
 
-/// Appends the lines of a command and of those below it. `given` is true in fish if the names of the command
-/// are on the command line; it is empty for the root.
+/// Appends the lines of a command and of those below it. `given` is a condition for fish, which is true if
+/// the names of the command are on the command line; it is empty for the root.
 void fish_command(const std::string& given, const Command& command, std::string& out) {
   const std::string line =
       "complete -c attnctl -n " + quoted(given.empty() ? "__fish_use_subcommand" : given);

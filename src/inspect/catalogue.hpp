@@ -163,8 +163,8 @@ struct AnalysisRow {
 /// Returns the names that --include accepts. If `weights_only` is true, leaves out names that need inputs.
 [[nodiscard]] std::vector<std::string> include_names(bool weights_only = false);
 
-/// Returns the definitions of all tables of `analyze` and `weights`, for each name in --include ("metrics":
-/// the heads table), "inputs" and "attention_from".
+/// Returns the definitions of all tables of `analyze` and `weights`: for each name in --include that has a
+/// table ("metrics": the heads table), and for "inputs" and "attention_from".
 [[nodiscard]] std::vector<NamedDefinitions> definitions();
 
 /// Parses the comma-separated list of --include and returns the values to output in the given form. `given`

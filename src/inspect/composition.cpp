@@ -163,7 +163,8 @@ class CompositionAnalysis final : public Analysis {
 constexpr std::array<Definition, 4> kCompositionColumns = {
     {{"kind", "", "q, k or v", "", "what the later head computes from the output of the earlier head"},
      {"score", "", "[0, 1]", "null_mean, about 1 / sqrt(d)",
-      "|W_OV M| / (|W_OV| |M|), M = QK, QK^T or OV of the later head", "Elhage et al. 2021, composition"},
+      "|W_OV M| / (|W_OV| |M|), W_OV of the earlier head, M = QK, QK^T or OV of the later head",
+      "Elhage et al. 2021, composition"},
      {"null_mean", "", "[0, 1]", "", "mean score of pairs of heads with random weights of the same shapes"},
      {"excess", "", "[-1, 1]", "0", "score - null_mean"}}};
 

@@ -137,16 +137,23 @@ class ContributionsAnalysis final : public Analysis {
 constexpr std::array<Definition, 11> kContributionColumns = {
     {{"norm", "", "[0, inf)", "", "mean over positions of |w_i|, with w = z W_O of the head",
       "Kobayashi et al. 2020"},
-     {"norm_share", "", "[0, 1]", "1 / heads", "sum of |w_i| / the same sum for all heads of the layer"},
-     {"cosine", "", "[-1, 1]", "1 / sqrt(heads)", "<w, t> / (|w| |t|); t is the sum of w over the heads"},
-     {"share", "", "(-inf, inf)", "1 / heads", "<w, t> / |t|^2: projection of w on t; sums to 1 over heads"},
-     {"explained", "", "(-inf, 1]", "1 / heads", "1 - |t - w|^2 / |t|^2: part of t that the head explains"},
-     {"whole_norm", "", "[0, inf)", "", "mean over positions of |t_i|"},
-     {"stream_norm", "", "[0, inf)", "", "mean norm of the residual stream to which t is added"},
-     {"output", "", "cut or removed", "", "whether W_O is cut to a lower rank by its SVD, or removed"},
+     {"norm_share", "", "[0, 1]", "1 / heads",
+      "sum of |w_i| over positions / the same sum for all heads of the layer"},
+     {"cosine", "", "[-1, 1]", "1 / sqrt(heads)",
+      "<w, t> / (|w| |t|); w = z W_O of the head, t is the sum of w over the heads"},
+     {"share", "", "(-inf, inf)", "1 / heads",
+      "<w, t> / |t|^2, w and t as in cosine: projection of w on t; sums to 1 over heads"},
+     {"explained", "", "(-inf, 1]", "1 / heads",
+      "1 - |t - w|^2 / |t|^2, w and t as in cosine: part of t that the head explains"},
+     {"whole_norm", "", "[0, inf)", "", "mean over positions of |t_i|, t as in cosine"},
+     {"stream_norm", "", "[0, inf)", "",
+      "mean norm of the residual stream to which the attention output is added"},
+     {"output", "", "cut or removed", "",
+      "cut: W_O has a lower rank, by its SVD; removed: the output is z, without W_O"},
      {"rank", "", "from 1", "", "rank to which W_O is cut; undefined if it is removed"},
      {"full_rank", "", "from 1", "", "the smaller dimension of W_O"},
-     {"change", "", "[0, inf)", "", "|y' - y| / |y| of the layer's output y, and y' with the changed W_O"}}};
+     {"change", "", "[0, inf)", "",
+      "|y' - y| / |y| for y = z W_O of the layer; y' has the cut W_O, or none (y' = z)"}}};
 
 std::unique_ptr<Analysis> make_contributions(const AnalysisInput& input) {
   require_values(input, "contributions");

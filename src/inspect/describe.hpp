@@ -84,8 +84,8 @@ template <typename T>
                      std::vector<T>(matrix.values().begin(), matrix.values().end()));
 }
 
-/// Returns the floats of one column of a table as an array, starting at row `first_row`. Cells without a
-/// float, also integers, become kUndefined.
+/// Returns the cells of type float of one column of a table as an array, starting at row `first_row`. Any
+/// other cell, also an integer or a double, becomes kUndefined.
 [[nodiscard]] Tensor column_array(const Table& table, std::string_view column, Shape shape,
                                   std::size_t first_row = 0);
 

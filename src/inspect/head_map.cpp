@@ -66,7 +66,7 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
   return {"map", "map", std::move(items)};
 }
 
-/// Both coordinates are kUndefined if the head is not in the map.
+/// Returns the coordinates of a head. Both are kUndefined if the head is not in the map.
 std::array<double, 2> point_of(const Drawn& drawn, model::HeadId head) {
   const auto found = std::ranges::find(drawn.map.heads, head);
   if (found == drawn.map.heads.end()) return {kUndefined, kUndefined};
@@ -253,12 +253,13 @@ void HeadMapAnalysis::collect() {
 
 constexpr std::array<Definition, 6> kMapColumns = {
     {{"similarity", "", "qk, ov, w_q, ...", "", "circuits or projections of the heads that are compared"},
-     {"order", "", "from 0", "", "place of the head in the cluster tree", "Sokal and Michener 1958"},
-     {"x", "", "(-inf, inf)", "", "coordinate in a plane that shows the distances 1 - similarity",
+     {"order", "", "from 0", "", "place of the head among the leaves of the cluster tree",
+      "Sokal and Michener 1958"},
+     {"x", "", "(-inf, inf)", "", "first coordinate in a plane in which distances approximate 1 - similarity",
       "Torgerson 1952"},
-     {"y", "", "(-inf, inf)", "", "second coordinate in this plane", "Torgerson 1952"},
-     {"stress", "", "[0, inf)", "0: exact distances", "root of sum (given - drawn)^2 / sum given^2",
-      "Kruskal 1964"},
+     {"y", "", "(-inf, inf)", "", "second coordinate in the plane of x", "Torgerson 1952"},
+     {"stress", "", "[0, inf)", "0: exact distances",
+      "sqrt(sum (given - drawn)^2 / sum given^2) over the distances of all pairs", "Kruskal 1964"},
      {"eigenvalue_share", "", "[0, 1]", "1: exact distances",
       "sum of the two eigenvalues of the plane / sum of the magnitudes of all eigenvalues", "Mardia 1978"}}};
 

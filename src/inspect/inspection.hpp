@@ -24,7 +24,7 @@ namespace attnctl::inspect {
 
 /// A captured array of one input. The shape of patterns, scores, queries and z is [layers, heads, ...]. Keys
 /// and values are [layers, kv_heads, ...], the output is [layers, n, d], and logits are [n, vocabulary]. If
-/// the selected heads differ between layers, one axis [selected] replaces the two axes of the heads.
+/// the selected heads differ between layers, one axis [selected] replaces the axes of layers and heads.
 struct InputArray {
   analysis::Captured what = analysis::Captured::pattern;
   std::size_t sequence = 0;
@@ -68,8 +68,8 @@ struct RunResults {
 };
 
 /// Returns the results in the form of the request; no results for Form::arrays. Some table rows are computed
-/// on demand from `run`, which must outlive the results. In text, throws Error(usage) if --sort names an
-/// unknown column.
+/// on demand from `run`, which must outlive the results. In text, throws Error(usage) if --sort or
+/// --columns names an unknown column.
 [[nodiscard]] Results results_of(const RunResults& run);
 
 /// Adds the first arrays of an NPZ file: ids_I of each input I that has ids, target_ids_I of each input I
@@ -94,8 +94,8 @@ void add_patterns(Results& results, const RunResults& run);
 void add_answers(Results& results, const RunResults& run);
 void add_captured(Results& results, const RunResults& run);
 
-/// Adds a table of heads to a text page and, if `left` is not 0, a line with this number of heads (or rows
-/// per input) that the table leaves out.
+/// Adds a table of heads to a text page. If `left` is not 0, also adds a line that says how many heads (or,
+/// in a table with a column "input", how many rows) the table leaves out.
 void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left);
 
 /// A run of `analyze` or `weights`. The constructor checks the request; run() computes the results.

@@ -41,7 +41,7 @@ std::size_t plan_memory(std::uint64_t limit, const WorkBytes& work) {
   if (needed > limit) {
     const std::uint64_t smallest = saturating_sum(needed, kNamedMargin + kMebibyte - 1) / kMebibyte;
     fail(Status::limit,
-         "--memory: {} bytes are too few; the smallest figure that works is {}M; you can also select fewer "
+         "--memory: {} bytes are too few; the smallest value that works is {}M; you can also select fewer "
          "--layers or --heads, shorten the inputs, use fewer --threads or, in analyze and weights, request "
          "less with --include or use --format npz",
          limit, smallest);
@@ -99,7 +99,7 @@ WorkBytes reference_bytes(const model::Model& model, const input::Batch& batch, 
   const auto queries_of = [](const input::Sequence& sequence) {
     return std::uint64_t{std::max(sequence.queries(), sequence.target ? sequence.target->queries() : 0)};
   };
-  std::uint64_t of_token = 0;  // values per token of the largest layer: projections, stream, MLP
+  std::uint64_t of_token = 0;  // values per token of the largest layer: projections, residual stream, MLP
   std::uint64_t scores = 0;    // values of the largest score matrix of a head
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const model::LayerConfig& layer = config.layers[i];

@@ -7,7 +7,7 @@
 #include "analysis/weights/weights.hpp"
 #include "forward/run.hpp"
 
-// Estimates the memory of a run before it starts, and chooses how to fit it into --memory.
+// Estimates the memory of a run before the run starts, and chooses how to stay within --memory.
 namespace attnctl::inspect {
 
 /// Memory of a run, in bytes. Excludes the memory that the process already uses.

@@ -60,7 +60,7 @@ std::set<model::Component> select_components(const HeadChoice& choice, const mod
   return picked;
 }
 
-/// Parses "0.1", "0:1" or "L0H1". The layer of the result is the number in its component.
+/// Parses "0.1", "0:1" or "L0H1". The layer of the result is counted within its component.
 std::optional<model::HeadId> parse_layer_and_head(std::string_view name) {
   const bool letters = name.starts_with('L') || name.starts_with('l');
   if (letters) name.remove_prefix(1);

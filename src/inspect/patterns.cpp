@@ -167,8 +167,8 @@ void scale_patterns(HeatmapPage& page, analysis::Weighting weighting) {
                                                                   : "Norm of weighted value";
 }
 
-/// Returns a page of pattern heatmaps. For each input, it has one row per layer and one column per head, or
-/// several rows if there is only one layer or the selected heads differ between layers.
+/// Returns a page of pattern heatmaps. For each input, it has one row per layer and one column per head. If
+/// there is only one layer, or if the selected heads differ between layers, rows have a default length.
 HeatmapPage pattern_page(const RunResults& run) {
   HeatmapPage page;
   const std::vector<model::HeadId>& heads = run.request.selection.heads;
@@ -277,8 +277,8 @@ Table attention_from_table(const RunResults& run) {
   return table;
 }
 
-/// Returns the indices of the answers in descending order of their weights on word `to` of --to, or in
-/// ascending order if there is no such word. Weights that are undefined or NaN count as 0.
+/// Returns the indices of the answers, sorted by descending weight on word `to` of --to. If there is no such
+/// word, returns 0, 1, 2 and so on. Weights that are undefined or NaN count as 0.
 std::vector<std::size_t> order_by_weight(std::span<const analysis::AttentionAnswer> answers, std::size_t to) {
   const auto weight_of = [&](std::size_t i) {
     return to < answers[i].to.size() ? std::max(0.0F, answers[i].to[to].value_or(0)) : 0.0F;
@@ -393,7 +393,8 @@ void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, c
 
 constexpr std::array<Definition, 1> kPatternColumns = {
     {{"weight", "", "[0, 1]; norm: [0, inf)", "1 / keys for even weights",
-      "attention weight a_ij; with --weighting norm: |a_ij f(x_j)|", "norm: Kobayashi et al. 2020"}}};
+      "weight a_ij of query i on key j; with --weighting norm: |a_ij f(x_j)|, f(x) = value of x times W_O",
+      "norm: Kobayashi et al. 2020"}}};
 constexpr std::array<Definition, 4> kAttentionFromColumns = {
     {{"kind", "", "top or to", "", "top: a key with one of the largest weights; to: a word of --to"},
      {"key", "", "from 0", "", "position of the key, or of the first token of the word of --to"},
@@ -422,7 +423,7 @@ void add_answers(Results& results, const RunResults& run) {
 }
 
 /// Adds records of the captured arrays except patterns: for each input, one record per layer of keys, values
-/// and outputs, one of the logits (in text, their most probable tokens), and one per head of the others.
+/// and outputs, one of the logits (in text, also the most probable tokens), and one per head of the others.
 void add_captured(Results& results, const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;

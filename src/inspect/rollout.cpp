@@ -118,7 +118,7 @@ class FromPositions : public Analysis {
   }
 
   std::string name_;
-  std::vector<Positions> positions_;  // [sequences]: rows of the results
+  std::vector<Positions> positions_;  // [sequences]: the positions that are rows of the results
 };
 
 /// Attention rollout. It is computed over tokens even with --by-word, because it follows the residual stream

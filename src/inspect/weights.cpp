@@ -194,7 +194,7 @@ CircuitAnalysis of_component(const CircuitAnalysis& circuit, model::Component co
 Tensor singular_values_array(const CircuitAnalysis& circuit, const forward::Selection& selection,
                              const std::string& name, const RunResults& run) {
   const bool is_qk = circuit.circuit == analysis::Circuit::qk;
-  std::size_t width = 0;  // values per head (see add_weights_arrays): the most of all layers
+  std::size_t width = 0;  // values per head (see add_weights_arrays): the most of all selected layers
   for (const model::HeadId id : selection.heads) {
     const model::AttentionConfig& attention = run.config().layers[id.layer].attention;
     width = std::max(width, is_qk ? attention.d_head : std::min(attention.d_head, attention.d_value));

@@ -159,7 +159,7 @@ void add_pattern_options(Command& command, AnalysisRequest& options) {
       {{"--per-input", &request.per_input, "Compute metrics for each input instead of over all inputs"},
        {"--from", &request.from,
         "Show which tokens this token attends to in each head: a word, word#2 (its second occurrence), or a "
-        "position. Text shows only this, unless --include is given",
+        "position. Text and svg show only this, unless --include is given",
         "TOKEN"},
        {.names = "--to",
         .target = &request.to,
@@ -213,8 +213,8 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
         .show_default = true,
         .offered = names,
         .given = &request.include_given},
-       number("--directions", &options.directions, "Number of principal directions to show per head",
-              positive()),
+       number("--directions", &options.directions,
+              "Number of principal directions per circuit (QK, OV) of a head", positive()),
        {"--across-layers", &options.across_layers,
         "Compare the heads of all selected layers with each other, not only the heads of one layer"},
        {"--fold-norm", &options.fold_norm, "Multiply W_Q, W_K and W_V by the gain of the norm before them"},
@@ -253,7 +253,7 @@ void add_result_options(Command& command, AnalysisRequest& request) {
               {{"--compress", &request.output.compress, "With npz: compress the arrays"},
                {.names = "--sort",
                 .target = &request.inspect.sort,
-                .help = "With text: sort the table of heads by this column, which is then its first" +
+                .help = "With text: sort the table of heads by this column, which is then shown first" +
                         by_word + ", largest value first",
                 .type = request.with_inputs ? "COLUMN|WORD" : "COLUMN",
                 .offered = texts_of(analysis::metric_definitions(), &Definition::name)},

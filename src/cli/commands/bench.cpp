@@ -409,8 +409,8 @@ class BenchRun {
     read_gbs_ = std::max(read_gbs_, linalg::measure_read(session_.pool, kReadBytes, repeat));
   }
 
-  /// Runs a stage once without timing it, then --repeat times with timing. The peak memory is that of all
-  /// runs. `warnings` receives only the warnings of the first run, because the other runs repeat them.
+  /// Runs a stage once without timing it, then --repeat times with timing. The peak memory is the largest of
+  /// these runs. `warnings` receives only the warnings of the first run, because the other runs repeat them.
   void measure(const StageRow& row, const Batch* inputs, Warnings& warnings) {
     Measurement measurement{row, inputs, {}, {}, {}};
     if (inputs != nullptr)

@@ -89,7 +89,7 @@ Experiment add_averaging(Command& command, ExperimentOptions& /*options*/) {
       {number("--targets", &options->targets,
               "Largest number of values to return at once, and largest number of heads", Range{1, 64}),
        number("--others", &options->others, "Number of other tokens in the input", Range{0, 1024}),
-       number("--d-value", &options->d_value, "Size of a value", Range{1, 4096}),
+       number("--d-value", &options->d_value, "Width of a value vector", Range{1, 4096}),
        number("--sharpness", &options->sharpness,
               "Score of a query and a key that match; all other scores are 0", Range{0.0, 700.0}),
        number("--steps", &options->steps,
@@ -478,7 +478,8 @@ textbook::KindsOptions kinds_options(const KindsRequest& request, const Session&
   for (const std::string& text : request.kinds) {
     const auto kind = parse_attention_option("--kinds", text);
     if (!kind)
-      fail(Status::usage, "--kinds: remove axial, and give --grid ROWSxCOLUMNS, which adds axial attention");
+      fail(Status::usage,
+           "--kinds: remove axial, and give --grid ROWSxCOLUMNS, which adds the costs of axial attention");
     options.kinds.push_back(*kind);
   }
   return options;
@@ -582,7 +583,8 @@ Experiment add_kinds(Command& command, ExperimentOptions& options) {
         .show_default = true,
         .split = true},
        {"--grid", &request->grid,
-        "Add axial attention over the tokens, read as a grid with this number of rows x columns", "16x16"},
+        "Add the costs of axial attention over the tokens, read as a grid of this number of rows x columns",
+        "16x16"},
        {"--causal", &request->causal, "Hide from each token the tokens after it"},
        {"--model", &options.model.model,
         "Use a layer of this model, with inputs (default: a layer with random weights and inputs)"},
@@ -653,9 +655,10 @@ Experiment add_distance(Command& command, ExperimentOptions& options) {
        number("--d-k", &built.d_k, "Size of queries and keys", Range{1, 4096}),
        number("--strength", &built.strength,
               "Score of the event without noise; other tokens have the score 0", Range{0.0, 1000.0}),
-       number("--noise", &built.noise, "Norm of the noise that is added to each token", Range{0.0, 1000.0}),
-       number("--window", &built.window, "Number of tokens that a token sees in local attention",
-              Range{2, 1024}),
+       number("--noise", &built.noise, "Root mean square norm of the noise that is added to each token",
+              Range{0.0, 1000.0}),
+       number("--window", &built.window,
+              "Number of tokens that a token sees in local attention, including itself", Range{2, 1024}),
        number("--decay", &built.decay, "Share of its state that the recurrence keeps at each step",
               Range{0.0, 1.0})}));
   add_seed(command, built.seed);

@@ -88,8 +88,8 @@ void add_study_scope(Command& command, StudyScope& scope) {
               "computes one block at a time",
               positive()),
        {"--skip-bad", &scope.settings.corpus.skip_bad,
-        "Skip sentences that are invalid or too long and list them in the results (default: stop at the "
-        "first one)"}});
+        "Skip sentences that are invalid or too long; the results count them and list the first 100 "
+        "(default: stop at the first one)"}});
   add_head_options(command, scope.selection);
   const std::vector<std::string> names = texts_of(study::measure_catalogue(), &study::MeasureRow::name);
   command.add(
@@ -107,8 +107,9 @@ void add_study_scope(Command& command, StudyScope& scope) {
               "copy of this model in which the numbers of each matrix are shuffled",
               Range{0, 1000}),
        number("--null-shuffle", &scope.settings.null_shuffles,
-              "Number of copies of each sentence with its tokens in random order; a role that depends on the "
-              "order of tokens must also exceed the values of the same head on these copies",
+              "Number of copies of each sentence with its tokens (except special tokens) in random order; a "
+              "role that depends on the order of tokens must also exceed the values of the same head on "
+              "these copies",
               Range{0, 1000}),
        {"--frequencies", &scope.settings.frequencies,
         "For the measure rare: file of token frequencies, with lines TOKEN<TAB>COUNT (default: the corpus is "
@@ -277,7 +278,7 @@ void run_study_command(const StudyOptions& options) {
   session.progress.end();
   if (state_file) state.write(*state_file);
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
-  if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // otherwise the state has them
+  if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
   for (const Warning& warning : state.warnings())
     session.warnings.add(warning.code, warning.message, warning.count);
   print_warnings(session);

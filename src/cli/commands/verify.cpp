@@ -147,7 +147,8 @@ class ReferenceReader {
   std::vector<ReferenceLayers> stacks_;
 };
 
-/// Throws Error(bad_input) for wrong sizes. Skips the layers that need a target if the input has none.
+/// Throws Error(bad_input) if a reference array does not fit the input. Skips the layers that need a target
+/// if the input has none.
 void check_reference_shapes(const reference::ReferencePass& pass, const model::ModelConfig& config,
                             const input::Sequence& sequence, const std::string& path) {
   // `keys` is 0 if the columns of the matrix are not keys; their number is then not checked.
@@ -377,7 +378,7 @@ Command verify_command() {
         "FILE.npz"},
        number("--tolerance", &options->tolerance,
               "Largest accepted difference of a pattern; for scores, z, output and logits, it is "
-              "multiplied by the largest value of the reference (at least 1)",
+              "multiplied by the largest absolute value of the reference (at least 1)",
               non_negative())});
   add_head_options(command, options->selection);
   add_attention_option(command, options->selection);

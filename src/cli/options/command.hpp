@@ -42,7 +42,7 @@ template <typename Enum>
   return result;
 }
 
-/// Thrown by the target of an option whose text is printed instead of running the command, such as --explain.
+/// Thrown by the target of an option such as --explain: print `text` and do not run the command.
 struct OptionText {
   std::string text;
 };

@@ -150,7 +150,7 @@ void read_file_item(const InputItem& item, const InputOptions& options, OpenMode
   if (blank > 0) warnings.add("blank_lines", fmt::format("{}: skipped a blank line", file.place.file), blank);
 }
 
-/// Shortens the inputs that are not texts to `most` tokens. Adds a warning for each truncated input,
+/// Shortens the inputs given as ids or tokens to `most` tokens. Adds a warning for each truncated input,
 /// including the texts, which the encoder has already shortened.
 void truncate_inputs(std::size_t most, input::Batch& batch, Warnings& warnings) {
   input::truncate_ids(batch, most);
@@ -162,7 +162,8 @@ void truncate_inputs(std::size_t most, input::Batch& batch, Warnings& warnings) 
   }
 }
 
-/// Reads the file of --embeddings with this index, and its --keys and --values. Adds one sequence per item.
+/// Reads `path`, the file of --embeddings number `index`, and its --keys and --values. Adds one sequence per
+/// item of the batch in the file.
 void read_embeddings_item(const std::string& path, std::size_t index, const InputOptions& options,
                           input::Batch& batch) {
   std::vector<OwnedMatrix<float>> queries = read_embeddings(path);

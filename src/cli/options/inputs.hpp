@@ -74,7 +74,8 @@ template <typename T>
 /// before .gz, or of the first line of "-", standard input. Throws Error(bad_input) for other extensions.
 [[nodiscard]] input::InputFormat input_format(const std::string& path, const InputOptions& options);
 
-/// Throws Error(usage) without inputs (of these `kinds`), or if standard input is named more than once.
+/// Throws Error(usage) without inputs, or if standard input is named more than once. `kinds` names the
+/// possible inputs in the message.
 void require_inputs(const InputOptions& options, const std::string& kinds);
 
 /// Returns the files that a command reads, for check_outputs(): --config, the files of the inputs and masks,

@@ -67,10 +67,10 @@ void add_texts(Command& command, InputOptions& options) {
   add_items(command, options, options.items, "--text", InputKind::text, "TEXT",
             "Text, or - for a text from standard input; the model's tokenizer splits it into tokens and adds "
             "special tokens");
-  add_ordered(command, "--text-pair", "TEXT", "Second text of a pair; follows the --text of the first",
+  add_ordered(command, "--text-pair", "TEXT", "Second text of a pair; must directly follow the first text",
               [&options](const std::string& value) {
                 if (!std::exchange(options.after_text, false))
-                  fail(Status::usage, "--text-pair must directly follow the --text of the same pair");
+                  fail(Status::usage, "--text-pair must directly follow the first text of its pair");
                 options.items.back().pair = value;
               });
 }
@@ -230,8 +230,8 @@ void add_worker_options(Command& command, ResourceOptions& options) {
                        choice<ProgressMode>(options.progress, {{"auto", ProgressMode::automatic},
                                                                {"always", ProgressMode::always},
                                                                {"never", ProgressMode::never}}),
-                       "When to show progress on standard error: auto (if it is a terminal), always or never "
-                       "(default: auto)"}});
+                       "When to show progress on standard error: auto (on a terminal, if the work takes more "
+                       "than a second), always or never (default: auto)"}});
 }
 
 void add_run_options(Command& command, ResourceOptions& options) {
@@ -242,7 +242,9 @@ void add_run_options(Command& command, ResourceOptions& options) {
         "Limit of the resident memory, such as 512M or 2G; if necessary, the weights of each layer are "
         "released after their use (default: no limit)",
         "BYTES"},
-       number("--limit", &options.limit, "Largest number of values in the output (npz: no limit)"),
+       number("--limit", &options.limit,
+              "Largest number of values in the output of analyze and weights, and in the patterns that bench "
+              "writes as text (npz: no limit)"),
        {"--strict", &options.strict, "Stop with exit status 6 if a weight or a result is NaN or infinite"}});
 }
 

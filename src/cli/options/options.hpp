@@ -43,8 +43,8 @@ struct InputOptions {
   std::optional<std::string> key_mask;
   bool truncate = false;
   std::size_t words = 0;  // number of arguments TEXT that have only one word
-  /// Used while parsing: true if the last input is a --text without --text-pair, so that --text-pair may
-  /// follow.
+  /// Used while parsing: true if the last input is a TEXT or --text without --text-pair, so that --text-pair
+  /// may follow.
   bool after_text = false;
 };
 /// Adds the arguments for text inputs: TEXT, --text, --text-pair, --input and --input-format.

@@ -78,8 +78,8 @@ std::string usage_text(const Option& option, const Command& command) {
   return text.starts_with(' ') ? text.substr(1) : text;
 }
 
-/// Breaks the lines of a --help text that are wider than the terminal, 120 columns, or 80 columns in a pipe.
-/// Breaks examples only before options, with a backslash.
+/// Breaks long lines of a --help text at output_width(), but at least 60 and at most 120 columns; 80 if the
+/// width is unknown. Breaks examples only before options, with a backslash.
 std::string wrapped_help(std::string_view help) {
   const std::size_t width = std::clamp<std::size_t>(output_width().value_or(80), 60, 120);
   constexpr std::size_t descriptions = 30;  // first column of the descriptions of options

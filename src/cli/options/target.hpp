@@ -53,9 +53,10 @@ struct Target {
 /// Determines the destination and format by the rules of docs/cli.md. The format is set by --format, else by
 /// the extension of -o. The default is text on a terminal and JSON elsewhere. `others` are the paths that the
 /// command writes in addition to -o. Throws Error(usage) if the format contradicts the extension, if the
-/// extension decides but is not that of a format of the command, for --table with a format without tables,
-/// for several tables to one file or to standard output, for NPZ to a terminal, and if check_outputs() fails.
-/// Throws Error(environment) if the results are a file but the output path is a directory, or the reverse.
+/// extension decides but is not that of a format of the command, for --table, --plot or --picture with a
+/// format that has no tables or pictures, for several tables to one file or to standard output, for NPZ to a
+/// terminal, and if check_outputs() fails. Throws Error(environment) if the results are a file but the output
+/// path is a directory, or the reverse.
 [[nodiscard]] Target resolve_target(const OutputOptions& options,
                                     const std::vector<std::filesystem::path>& inputs,
                                     std::vector<OutputPath> others = {});
@@ -65,9 +66,9 @@ struct Target {
 [[nodiscard]] std::optional<std::size_t> output_width(bool to_stdout = true);
 
 /// Returns the text style of a target, with the width of output_width(). If the target is standard output and
-/// standard output is a terminal, the style has bold and dim text unless NO_COLOR is set, and then also
-/// colours if TERM contains 256color or COLORTERM is set. Empty variables count as not set. For any other
-/// target, the style is plain text.
+/// standard output is a terminal and NO_COLOR is not set, the style has bold and dim text, and also colours
+/// if TERM contains 256color or COLORTERM is set. Otherwise, the style is plain text. Empty variables count
+/// as not set.
 [[nodiscard]] report::TextOptions text_style(const Target& target);
 
 }  // namespace attnctl::cli
