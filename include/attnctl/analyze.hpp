@@ -14,7 +14,7 @@ struct AnalyzeOptions {
   /// The analyses to compute. The words are those of `attnctl analyze --include` (docs/cli.md):
   /// - "metrics": the table "heads", with the metrics of each head over all inputs (docs/metrics.md).
   /// - "weights": the table "heads", with metrics of the heads' weights; the tables "subspace_similarity" and
-  ///   "singular_values"; and tensors of the same numbers.
+  ///   "singular_values"; and tensors of similarities, effective ranks and singular values.
   /// - "patterns": for input number I, a tensor "pattern_I" [layers, heads, queries, keys]. If the selected
   ///   heads differ between layers, the shape is [selected heads, queries, keys]. In encoder-decoder models
   ///   the name begins with "enc_", "dec_" or "cross_".
