@@ -247,8 +247,8 @@ struct HeadLayout {
   std::size_t kv_heads;
 };
 
-/// Returns the model with only the attention of the first layer, with these numbers of heads. Norms and the
-/// parameters of a decoder remain; they have no FLOPs.
+/// Returns the configuration with only the attention of the first layer, with these numbers of heads. Norms
+/// and the parameters of a decoder remain; they have no FLOPs.
 ModelConfig attention_only(const ModelConfig& config, const HeadLayout& layout) {
   ModelConfig only = config;
   only.embedding = {};
