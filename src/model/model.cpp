@@ -23,7 +23,7 @@ namespace {
 
 /// Number of elements that are converted before their pages of the mapped file are released.
 constexpr std::size_t kPieceElements = std::size_t{1} << 22U;
-/// Largest number of elements per task of a parallel conversion. This is enough work to be worth waking a worker.
+/// Largest number of elements per task of a parallel conversion. That much work is worth waking a worker.
 constexpr std::size_t kTaskElements = std::size_t{1} << 16U;
 
 /// Counts infinities and NaNs, which are the numbers whose exponent bits are all 1.
