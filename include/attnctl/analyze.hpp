@@ -14,10 +14,10 @@ struct AnalyzeOptions {
   /// The analyses to compute. The words are those of `attnctl analyze --include` (docs/cli.md):
   /// - "metrics": the table "heads", with the metrics of each head over all inputs (docs/metrics.md).
   /// - "weights": the table "heads", with metrics of the heads' weights; the tables "subspace_similarity" and
-  ///   "singular_values"; and tensors of the same numbers.
-  /// - "patterns": for input number I, a tensor "pattern_I" [layers, heads, queries, keys]. If the selected
-  ///   heads differ between layers, the shape is [selected heads, queries, keys]. In encoder-decoder models
-  ///   the name begins with "enc_", "dec_" or "cross_".
+  ///   "singular_values"; and tensors of similarities, effective ranks and singular values.
+  /// - "patterns": for input number I (from 0), a tensor "pattern_I" [layers, heads, queries, keys]. If the
+  ///   selected heads differ between layers, the shape is [selected heads, queries, keys]. In encoder-decoder
+  ///   models the name begins with "enc_", "dec_" or "cross_".
   /// - "scores", "queries", "keys", "values", "z", "output", "logits": other tensors of the forward pass.
   /// - "subspaces", "composition", "map", "rollout", "flow", "contributions", "mixing", "routing" and others:
   ///   one analysis each. "directions" adds neither a table nor a tensor.

@@ -30,7 +30,7 @@ struct Sequence {
   std::string id;
   std::vector<std::int64_t> ids;  // [n]
   std::vector<std::string>
-      tokens;  // [n], strings of the vocabulary, or "#ID"; empty if there is no vocabulary
+      tokens;  // [n], strings of the vocabulary; "#ID" for an id without one; empty without vocabulary
   std::vector<std::int64_t> target_ids;    // [t], ids of the decoder's tokens
   std::vector<std::string> target_tokens;  // [t], strings of the decoder's tokens
 

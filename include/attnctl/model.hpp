@@ -32,7 +32,7 @@ struct LayerInfo {
   Component component = Component::none;
   std::size_t number = 0;  // number of the layer within its component, from 0
   std::size_t heads = 0;
-  std::size_t kv_heads = 0;  // number of key/value heads, which several heads may share
+  std::size_t kv_heads = 0;  // number of key/value heads; several heads may share one
   std::size_t d_head = 0;    // width of a query and of a key
   std::size_t d_value = 0;   // width of a value; 0: unknown, because the checkpoint has no W_V and no W_O
   bool causal = false;       // true if queries attend only to keys at the same or earlier positions

@@ -20,7 +20,8 @@ struct Panel {
 
 /// Receives the attention patterns of a run (run.hpp). Each pattern arrives in panels, so that a whole
 /// pattern need not fit into memory. The weights of a row sum to 1 (up to rounding), or to less than 1 if the
-/// model has attention sinks. They are 0 if no key is visible to the query, and NaN if its scores overflow.
+/// model has attention sinks. They are 0 if no key is visible to the query. They are NaN if the scores of the
+/// row contain NaN or +inf, or if all visible keys have the score -inf.
 class Observer {
  public:
   virtual ~Observer() = default;

@@ -36,7 +36,7 @@ class Tokenizer {
                                           std::optional<std::string_view> pair = {}) const;
 
   [[nodiscard]] std::size_t size() const;  // number of token ids, including unused ids
-  /// Returns the id of a vocabulary string; nullopt if the vocabulary does not contain it.
+  /// Returns the lowest id of a vocabulary string; nullopt if the vocabulary does not contain it.
   [[nodiscard]] std::optional<std::int64_t> id(std::string_view piece) const;
   /// Returns the vocabulary string of an id; nullopt if no token has this id.
   [[nodiscard]] std::optional<std::string> piece(std::int64_t id) const;

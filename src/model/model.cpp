@@ -22,7 +22,7 @@ namespace {
 
 /// Number of elements that are converted before their pages of the mapped file are released.
 constexpr std::size_t kPieceElements = std::size_t{1} << 22U;
-/// Largest number of elements per task of a parallel conversion. This is enough work to wake another worker.
+/// Largest number of elements per task of a parallel conversion. That much work is worth waking a worker.
 constexpr std::size_t kTaskElements = std::size_t{1} << 16U;
 
 /// Counts infinities and NaNs, which are the numbers whose exponent bits are all 1.
@@ -102,8 +102,8 @@ class TensorCache {
     return {made.get(), count};
   }
 
-  /// Returns a table. Releases its pages of the mapped file after the check for non-finite values, because
-  /// only a few rows will be read.
+  /// Returns a tensor as a table. Releases its pages of the mapped file after the check for non-finite
+  /// values, because only a few rows will be read.
   [[nodiscard]] LookupTable table(std::size_t tensor, Owners& owners) {
     const auto loan = borrow(tensor);
     if (checked_.insert(tensor).second)

@@ -166,7 +166,7 @@ class Model {
   [[nodiscard]] const checkpoint::ModelSource& source() const;
   [[nodiscard]] const std::string& name() const;  // the MODEL argument of the command, for messages
 
-  /// Returns a model with another kind of attention in some layers. It shares its weights with this model.
+  /// Returns a copy of this model with attention of kind `kind` in `layers`. The copy shares the weights.
   [[nodiscard]] Model with_attention(AttentionKind kind, std::span<const std::size_t> layers) const;
 
   /// Return weights as float32. Where possible, weights that are stored as float32 are views of the
@@ -189,8 +189,8 @@ class Model {
   void evict_attention(std::size_t index) const;
   void evict_embedding() const;
 
-  /// Return upper bounds, in bytes, of the memory of these weights as float32, including the temporary memory
-  /// during their conversion. These functions do not read the weights. embedding_bytes() counts both
+  /// Return upper bounds, in bytes, of the memory of the weights above as float32, including the temporary
+  /// memory during their conversion. These functions do not read the weights. embedding_bytes() counts both
   /// embeddings; `rows` is the number of rows that are read from each embedding table, and these rows are
   /// counted in their stored type, with the neighbouring pages that the system loads. head_bytes() includes
   /// the final norm and the norm of the encoder.

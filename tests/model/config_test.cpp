@@ -333,7 +333,7 @@ TEST_CASE("bad configurations are reported with file and JSON pointer before any
           {"gpt_oss",
            R"({"num_local_experts": null, "num_experts": 4, "num_experts_per_tok": null, "experts_per_token": 9})",
            Status::bad_input,
-           {"/experts_per_token: got 9", "the 4 experts (/num_experts)"}},
+           {"/experts_per_token: got 9", "need at most 4, the number of experts (/num_experts)"}},
           // images
           {"vit", R"({"num_channels": 0})", Status::bad_input, {"/num_channels: got 0"}},
           {"vit", R"({"image_size": [12]})", Status::bad_input, {"/image_size: got [12]", "height, width"}},

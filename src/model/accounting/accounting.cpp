@@ -23,8 +23,8 @@ constexpr std::array<Definition, 4> kStepColumns = {
      {"shape", "", "", "", "extents of its axes"},
      {"values", "", "from 1", "", "number of its values"}}};
 constexpr std::array<Definition, 15> kComparisonColumns = {
-    {{"variant", "", "", "", "attention of the same total width with other numbers of heads"},
-     {"own", "", "true or false", "", "whether this is the variant of the model"},
+    {{"variant", "", "", "", "division of the attention into heads, of the same total width in all rows"},
+     {"own", "", "true or false", "", "whether the model has the heads of this variant"},
      {"heads", "", "from 1", "", "number of query heads"},
      {"kv_heads", "", "from 1", "", "number of key/value heads"},
      {"d_head", "", "from 1", "", "width of a query or key"},
@@ -46,7 +46,7 @@ constexpr std::array<Definition, 4> kSharingColumns = {
       "numbers of the heads that share weights, as in --heads; null if the row is not about heads"},
      {"text", "", "", "", "what is shared or factorised"}}};
 
-/// Returns the value. Throws Error(limit) if it is nullopt: a count needs more than 64 bits.
+/// Returns the count. Throws Error(limit) if it is nullopt, because the count needs more than 64 bits.
 std::uint64_t checked(std::optional<std::uint64_t> count) {
   if (!count) fail(Status::limit, "these sizes give counts of 2^63 or more; use smaller sizes");
   return *count;
@@ -248,8 +248,8 @@ struct HeadLayout {
   std::size_t kv_heads;
 };
 
-/// Returns the model with only the attention of the first layer, with these numbers of heads. Norms and the
-/// parameters of a decoder remain; they have no FLOPs.
+/// Returns the configuration with only the attention of the first layer, with these numbers of heads. Norms
+/// and the parameters of a decoder remain; they have no FLOPs.
 ModelConfig attention_only(const ModelConfig& config, const HeadLayout& layout) {
   ModelConfig only = config;
   only.embedding = {};

@@ -10,8 +10,8 @@
 
 namespace attnctl::model {
 
-// The cost of a model, computed from its configuration. Functions throw Error(limit) for counts of 2^64 or
-// more, in tables of 2^63 or more.
+// The cost of a model, computed from its configuration. Functions throw Error(limit) if a count is 2^64 or
+// more, or if a count in a table is 2^63 or more.
 
 struct LayerParameters {
   std::uint64_t query = 0, key = 0, value = 0, output = 0;  // including biases
@@ -52,8 +52,8 @@ struct FlopCount {
 };
 [[nodiscard]] FlopCount count_flops(const ModelConfig& config, std::size_t length);
 
-/// The bytes of the float32 patterns of one sequence: heads * 4 per layer and score, with the number of
-/// scores that FlopCount describes (n^2 for full attention; 0 for linear attention).
+/// The bytes of the float32 patterns of one sequence: in each layer, 4 bytes per head and score. The scores
+/// are those that FlopCount counts (n^2 for full attention; 0 for linear attention).
 struct PatternMemory {
   std::uint64_t all = 0;
   std::uint64_t layer = 0;  // of the largest layer
@@ -67,8 +67,8 @@ struct PatternMemory {
 
 /// Compares the cost of the first layer's attention for several numbers of heads with the same total width
 /// (docs/cli.md, `comparison`). The grouped variant is omitted if the number of heads has no divisor except 1
-/// and itself. If it is 1, only the first variant remains. Variants with shared keys are omitted if the model
-/// uses W_Q as W_K.
+/// and itself. With one head, only the first variant remains. Variants with shared keys are omitted if the
+/// model uses W_Q as W_K.
 [[nodiscard]] Table compare_attention(const ModelConfig& config, std::size_t length);
 
 /// Returns the shapes of the tensors in each step of the first layer's attention, for `batch` sequences of

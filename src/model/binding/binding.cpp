@@ -93,7 +93,7 @@ std::optional<std::size_t> layer_number(std::string_view name, std::string_view 
 
 /// Returns the number of possible names of a layer's projections (query, key, value, output, MLP up and down)
 /// that the checkpoint contains with this prefix. Counts names of whole weights and of factors. If several
-/// projections have the same name because they are packed in one tensor, it counts for each of them.
+/// projections have the same name because they are packed in one tensor, the name counts for each.
 std::ptrdiff_t count_stored_names(const LayerSpec& layer, const checkpoint::Checkpoint& weights,
                                   const std::string& prefix) {
   std::ptrdiff_t count = 0;

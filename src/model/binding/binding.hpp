@@ -77,7 +77,7 @@ struct Slices {
   std::size_t groups = 1;
   std::size_t each = 0;
   std::size_t stride = 0;
-  std::size_t all = 0;  // number of outputs of the whole tensor
+  std::size_t all = 0;  // number of outputs of the whole tensor, or of one expert in a stack of experts
 
   [[nodiscard]] static Slices whole(std::size_t outputs) { return {0, 1, outputs, outputs, outputs}; }
   [[nodiscard]] std::size_t count() const { return groups * each; }
@@ -116,7 +116,7 @@ struct BoundLinear {
 };
 
 struct BoundNorm {
-  std::vector<BoundVector> gain, bias;  // one element, or one per head; empty if not stored
+  std::vector<BoundVector> gain, bias;  // one vector, or one per head; empty if not stored
   float gain_offset = 0;
 };
 
@@ -154,7 +154,7 @@ struct Binding {
   BoundNorm final_norm;
   BoundLinear head_projection, head_transform, head_decoder;
   BoundNorm head_norm;
-  std::vector<bool> used;  // for each tensor of the checkpoint: the model uses it
+  std::vector<bool> used;  // for each tensor of the checkpoint, whether the model uses it
 
   /// A stored tensor that could be used for a weight for which another tensor is used: the weight under a
   /// second name, or an output matrix where the embedding is used. The values of the two tensors may differ.

@@ -46,7 +46,7 @@ struct AttentionKind {
 [[nodiscard]] std::optional<AttentionKind> parse_attention_kind(std::string_view text);
 [[nodiscard]] std::string to_string(const AttentionKind& kind);
 
-/// The syntax of parse_attention_kind, for error messages.
+/// The syntax of parse_attention_kind, for help texts and error messages.
 inline constexpr std::string_view kAttentionKinds = "full, window:W, block:B, strided:S, linear";
 
 enum class NormKind { none, layer, rms };
@@ -216,7 +216,7 @@ struct LayerConfig {
   bool attention_normed = true;   // false: the attention has no norm before it
   float residual_multiplier = 1;  // outputs of attention and MLP are multiplied by this
   std::shared_ptr<const ConvolutionConfig> convolution;  // null if there is none
-  std::size_t stored_as = 0;                             // layer number in tensor names
+  std::size_t stored_as = 0;                             // number of the layer, or its group, in tensor names
 
   /// Identifies the stored weights. Layers with equal keys share their weights.
   struct Key {
@@ -308,7 +308,7 @@ struct ModelConfig {
     return head.transform || head.tied || head.projection.weight ? output_embedding().width : d_model;
   }
 
-  /// Returns true if a layer has rotary positions, ALiBi, relative buckets or disentangled attention. Then
+  /// Returns true if any layer has rotary positions, ALiBi, relative buckets or disentangled attention. Then
   /// the scores also depend on the positions of query and key.
   [[nodiscard]] bool position_in_scores() const;
 };

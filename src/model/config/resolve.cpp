@@ -57,8 +57,8 @@ PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config) {
   return grid;
 }
 
-/// Returns the id of the padding token if position 0 of the family is the row of the position table after the
-/// row with this id; otherwise nullopt.
+/// Returns the id of the padding token if the positions of the family start at row id + 1 of the position
+/// table; otherwise nullopt.
 std::optional<std::size_t> resolve_padding(const SizeKey& key, const ConfigReader& config) {
   if (key.names.empty() && !key.default_value) return std::nullopt;
   return config.optional_index(key.names).value_or(key.default_value.value_or(0));
@@ -116,16 +116,16 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
   const auto is_stored = [&](const LinearSpec& part) {
     return names.find(part.weight, "") || names.find(part.bias, "");
   };
-  // If a model was saved without its head, its names have another prefix than the first one of the family. If
-  // the output matrix is not the embedding either, the model has no head.
+  // Tensor names without the first prefix of the family show that the model was saved without its head. Such
+  // a model has a head only if the output matrix is stored or, by the configuration, is the embedding.
   const bool lost = !decoder && names.outside_layers() != family.prefixes.front() &&
                     !config.flag("tie_word_embeddings", true);
   head.present = head.transform ? is_stored(spec.transform) || is_stored(spec.decoder) : !lost;
 }
 
-/// Returns the largest number of tokens of a sequence. For images, this is one per patch and the class token.
-/// Otherwise, it is the configured number, without the rows up to that of the padding token if positions
-/// start after them. Returns nullopt if the family has no limit.
+/// Returns the largest number of tokens of a sequence. For images, this is one per patch, plus the class
+/// token. Otherwise, it is the configured number, less the rows up to that of the padding token if positions
+/// start after that row. Returns nullopt if the family has no limit.
 std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config) {
   if (const PatchGrid grid = resolve_pixels(keys, config); grid.present()) return grid.patches() + 1;
   if (keys.max_positions.names.empty() && !keys.max_positions.default_value) return std::nullopt;

@@ -262,8 +262,8 @@ ExpertsConfig resolve_experts(const FamilySpec& family, const ConfigReader& conf
   experts.count = config.size(keys.experts);
   experts.per_token = config.size(keys.experts_per_token);
   if (experts.per_token > experts.count) {
-    config.refuse(keys.experts_per_token.names, "got {}, need at most the {} experts ({})", experts.per_token,
-                  experts.count, config.pointer(keys.experts.names));
+    config.refuse(keys.experts_per_token.names, "got {}, need at most {}, the number of experts ({})",
+                  experts.per_token, experts.count, config.pointer(keys.experts.names));
   }
   experts.router_bias = !spec.router.bias.empty();
   experts.limit = static_cast<float>(config.number(keys.expert_limit));

@@ -74,7 +74,7 @@ class BareResolver {
     resolve_heads(found.query.back(), attention);
     resolve_sizes(found, model, attention);
     if (layers_ > 1 && !found.value.empty() && model.d_output != model.d_model) {
-      config_.refuse({"layers"}, "got {}, but a layer's output has width {} and its input has width {}",
+      config_.refuse({"layers"}, "got {}, need 1, because a layer has output width {} and input width {}",
                      layers_, model.d_output, model.d_model);
     }
     layer.place = family_.place;

@@ -345,8 +345,8 @@ void gate_t5(FamilySpec& row, const char* activation) {
   }
 }
 
-/// T5 multiplies the logits by d_model^-0.5 if the head is tied, otherwise by 1. If the configuration has
-/// /scale_decoder_outputs, this flag selects the factor instead.
+/// T5 multiplies the logits by d_model^-0.5, or by 1 if /tie_word_embeddings is false. If the configuration
+/// has /scale_decoder_outputs, this flag selects the factor instead (true: d_model^-0.5).
 void leave_logits(FamilySpec& row) {
   row.keys.logit_multiplier = {.default_value = 1};
 }

@@ -32,7 +32,7 @@ struct NumberKey {
   std::vector<std::string> names = {};
   double default_value = 0;
   enum class Conversion { plain, inverse, inverse_root } conversion = Conversion::plain;
-  bool null_is_zero = false;  // null means 0; otherwise null counts as missing
+  bool null_is_zero = false;  // true: null means 0; false: null counts as missing
 };
 
 struct TextKey {
@@ -54,8 +54,8 @@ struct ConfigKeys {
   SizeKey channels = {}, image = {}, patch = {};  // image inputs; the last two may be lists [height, width]
   NumberKey norm_eps = {};
   TextKey activation = {};
-  std::string inverse_layer_if = {};  // flag: the scores of layer i (from 0) are divided by i + 1
-  std::string causal_if = {};         // flag: causal attention
+  std::string inverse_layer_if = {};  // flag: divide the scores of layer i (from 0) by i + 1
+  std::string causal_if = {};         // flag: make the attention causal
   NumberKey scale = {};               // scores are multiplied by this; 0 means 1 / sqrt(d_head)
   NumberKey soft_cap = {}, clip = {};
   NumberKey embedding_multiplier = {.default_value = 1};
@@ -101,8 +101,8 @@ struct RotarySpec {
 /// The layers that have a sliding window, and the width of the window.
 struct WindowKeys {
   std::string size = {};         // key of the width; if its value is null, no layer may have a window
-  std::size_t default_size = 0;  // 0: no windows
-  std::string enabled = {};      // flag that must be true for windows
+  std::size_t default_size = 0;  // width if the key is missing; 0: no windows
+  std::string enabled = {};      // key of a flag that must be true for windows; "": no flag
   std::string layer_types = {};  // list with full_attention or sliding_attention for each layer
   std::string type_runs = {};    // list of [[type, ...], times], where a type is global or local
   // The fields from `first` to `nope_layers_only` are used if the configuration has neither of these lists.
@@ -256,11 +256,12 @@ struct HeadSpec {
   bool tied_by_default = true;
 };
 
-/// The ALiBi slopes of a family. Both rules give the same slopes if the number of heads is a power of 2.
+/// The ALiBi slopes of a family with h heads. Slope t (from 1) for n heads, a power of 2, is 2^(-8 t / n). If
+/// h is a power of 2, both rules give the h slopes for h heads. Otherwise p is the next lower power of 2.
 enum class AlibiSlopes {
   none,
-  nearest_power,  // slopes for the next lower power of 2, then every second slope for twice that number
-  next_power      // slopes for the next higher power of 2: every second one, then the others
+  nearest_power,  // all slopes for p heads, then slopes 1, 3, 5, ... for 2 p heads, h in total
+  next_power      // slopes 2, 4, 6, ... for 2 p heads, then slopes 1, 3, 5, ... for 2 p heads, h in total
 };
 
 struct FamilySpec;
@@ -318,7 +319,7 @@ struct FamilySpec {
   std::optional<WindowKeys> window = {};
   bool causal = false;
   std::vector<Requirement> requirements = {};
-  std::vector<std::string> rejected_tensors = {};  // per layer; tensors of mechanisms that are not supported
+  std::vector<std::string> rejected_tensors = {};  // names in a layer; a checkpoint with one is rejected
   std::vector<Variant> variants = {};              // applied in order
 };
 
