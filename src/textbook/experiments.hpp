@@ -106,7 +106,7 @@ struct HeadGradient {
 /// Attribution of one logit of a trained model to a value: the z of a head at all positions, or the embedding
 /// of a token.
 struct Attribution {
-  double attribution = 0;  // <gradient, value>: derivative of the logit by a factor on the value, at 1
+  double attribution = 0;  // <gradient, value>: derivative of the logit by a factor on the value, at factor 1
   double gradient = 0;     // Frobenius norm of the gradient
 };
 
