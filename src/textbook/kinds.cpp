@@ -12,7 +12,7 @@ namespace attnctl::textbook {
 constexpr Definition kKindsColumns[] = {
     {"kind", "", "", "", "kind of attention (--kinds), or axial (--grid)"},
     {"flops", "FLOPs", "", "",
-     "FLOPs of scores and weighted values (linear: of the state), all heads and inputs"},
+     "cost of scores and weighted values (linear: of the state), all heads and inputs"},
     {"pattern_bytes", "bytes", "", "",
      "size of the float32 weights of visible keys, all heads and inputs; linear: 0"},
     {"kv_bytes_per_token", "bytes", "", "", "size of the key/value cache of the layer per token; linear: 0"},
