@@ -18,19 +18,20 @@ namespace {
 
 constexpr std::array<Definition, 6> kRankMetrics = {
     {{"qk_effective_rank", "", "[1, rank]", "of a Gaussian head: 61.9 at d 512, d_head 64",
-      "exp of the entropy (nats) of the singular values divided by their sum",
+      "exp of the entropy (nats) of the singular values, each divided by their sum",
       "Roy and Vetterli 2007, definition 1"},
      {"ov_effective_rank", "", "[1, rank]", "of a Gaussian head: 61.9 at d 512, d_head 64",
-      "exp of the entropy (nats) of the singular values divided by their sum",
+      "exp of the entropy (nats) of the singular values, each divided by their sum",
       "Roy and Vetterli 2007, definition 1"},
      {"qk_stable_rank", "", "[1, rank]", "", "sum(s^2) / max(s)^2 of the singular values s",
       "Rudelson and Vershynin 2007"},
      {"ov_stable_rank", "", "[1, rank]", "", "sum(s^2) / max(s)^2 of the singular values s",
       "Rudelson and Vershynin 2007"},
      {"qk_numerical_rank", "", "[0, rank]", "rank for random weights",
-      "singular values above max(rows, columns) eps(float32) max(s)", "numpy.linalg.matrix_rank"},
+      "number of singular values s above max(rows, columns) eps(float32) max(s)", "numpy.linalg.matrix_rank"},
      {"ov_numerical_rank", "", "[0, rank]", "rank for random weights",
-      "singular values above max(rows, columns) eps(float32) max(s)", "numpy.linalg.matrix_rank"}}};
+      "number of singular values s above max(rows, columns) eps(float32) max(s)",
+      "numpy.linalg.matrix_rank"}}};
 constexpr std::array<Definition, 2> kOffsetMetrics = {
     {{"best_offset", "tokens", "[-8, 8]", "",
       "the most frequent offset key - query of the largest weight of a row (of equal weights, that of the "

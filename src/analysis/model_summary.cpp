@@ -34,20 +34,21 @@ constexpr std::array<Definition, 7> kTensorColumns = {
      {"shape", "", "", "", "extents of the axes"},
      {"file", "", "", "", "file of the checkpoint that contains the tensor"}}};
 constexpr std::array<Definition, 7> kLayerColumns = {
-    {{"query", "", "from 0", "", "parameters of W_Q and its bias"},
-     {"key", "", "from 0", "", "parameters of W_K and its bias"},
-     {"value", "", "from 0", "", "parameters of W_V and its bias"},
-     {"output", "", "from 0", "", "parameters of W_O and its bias"},
-     {"attention", "", "from 0", "", "parameters of the attention"},
-     {"all", "", "from 0", "", "parameters of the layer"},
-     {"shared_with", "", "from 0", "", "first layer with the same weights, if it is an earlier one"}}};
+    {{"query", "", "from 0", "", "number of parameters of W_Q and its bias"},
+     {"key", "", "from 0", "", "number of parameters of W_K and its bias"},
+     {"value", "", "from 0", "", "number of parameters of W_V and its bias"},
+     {"output", "", "from 0", "", "number of parameters of W_O and its bias"},
+     {"attention", "", "from 0", "", "number of parameters of the attention"},
+     {"all", "", "from 0", "", "number of parameters of the layer"},
+     {"shared_with", "", "from 0", "",
+      "first layer with the same weights; undefined if that is this layer"}}};
 constexpr std::array<Definition, 8> kFamilyColumns = {
     {{"name", "", "", "", "name of the family"},
-     {"kind", "", "", "", "kind of the models; mechanism: only attention"},
+     {"kind", "", "", "", "encoder, decoder, encoder-decoder, vision, or mechanism (only attention)"},
      {"norm", "", "", "", "kind of the norm, and its place"},
      {"position", "", "", "", "how positions are added to embeddings, scores, or queries and keys"},
      {"activation", "", "", "", "default activation function of the MLP, and whether it is gated"},
-     {"mask", "", "", "", "positions to which a query attends"},
+     {"mask", "", "", "", "kinds of mask: causal or none, causal in the decoder, windows"},
      {"packing", "", "", "",
       "projections in one tensor; [in, out]: axes of stored matrices, if not [out, in]"},
      {"specials", "", "", "", "other properties (docs/families.md)"}}};
@@ -246,7 +247,7 @@ Record memory_record(const model::ModelConfig& config, std::size_t length) {
            {"key_value_cache_per_token", model::count_cache_bytes(config)}}};
 }
 
-/// Returns the first layer with the same weights as `layer`. Undefined if that is `layer` itself.
+/// Returns the first layer with the same weights as `layer`. Undefined if no earlier layer has them.
 Cell shared_with(const model::ModelConfig& config, std::size_t layer) {
   const auto first =
       std::ranges::find(config.layers, config.layers[layer].stored(), &model::LayerConfig::stored);

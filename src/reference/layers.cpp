@@ -124,7 +124,7 @@ Matrix weight_of(const model::Linear& linear) {
 
 Matrix apply(const model::Linear& linear, const Matrix& x, Pool& pool) {
   if (linear.factorised()) return apply(linear.last_product(), apply(linear.first_product(), x, pool), pool);
-  // Outputs per task. Each task converts only its part of W to float64.
+  // Number of outputs per task. Each task converts only its part of W to float64.
   constexpr std::size_t kBlock = 64;
   Matrix y = Matrix::from_shape({x.shape(0), linear.out()});
   pool.run((linear.out() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {

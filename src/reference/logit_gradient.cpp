@@ -16,7 +16,8 @@ std::string_view unsupported_mechanism(const model::ModelConfig& config) {
   if (!config.head.present) return "models without an output head";
   if (config.head.projection.weight || config.head.multiplier != 1 || config.head.soft_cap != 0)
     return "projected, scaled or capped logits";
-  if (config.embedding.dropout || config.embedding.multiplier != 1) return "scaled embeddings";
+  if (config.embedding.dropout || config.embedding.multiplier != 1)
+    return "scaled embeddings or token dropout";
   if (config.embedding.projected_first && config.embedding.projection.weight)
     return "embeddings that are projected before their norm";
   if (config.embedding.positions_last) return "positions that are added after a projection";
@@ -25,15 +26,15 @@ std::string_view unsupported_mechanism(const model::ModelConfig& config) {
     const model::AttentionConfig& attention = layer.attention;
     if (layer.place == model::NormPlace::output || layer.place == model::NormPlace::both ||
         layer.place == model::NormPlace::stream)
-      return "norms of the output of attention or MLP";
+      return "norms that are neither pre-norm nor post-norm";
     if (layer.parallel || layer.residual_multiplier != 1) return "parallel or scaled attention and MLP";
     if (layer.experts.count > 0) return "experts";
     if (attention.disentangled) return "disentangled attention";
     if (layer.convolution) return "a convolution";
     if (attention.clip != 0 || attention.soft_cap != 0 || attention.sinks)
-      return "clamped or capped scores, or attention sinks";
+      return "clamped queries, keys and values, capped scores, or attention sinks";
     if (attention.head_norm_span != model::HeadNormSpan::shared)
-      return "norms over the queries of several heads";
+      return "norms of queries and keys with gains per head";
   }
   return {};
 }

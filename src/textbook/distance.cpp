@@ -18,7 +18,7 @@ constexpr Definition kDistanceColumns[] = {
     {"uniform", "", "[0, 1]", "", "weight with uniform attention"},
     {"recurrent_steps", "", "", "", "steps of a recurrent network from the event to the query"},
     {"recurrent_influence", "", "[0, 1]", "", "influence of the event after recurrent_steps"},
-    {"window_layers", "", "", "", "smallest number of layers with windows that reaches the event"},
+    {"window_layers", "", "", "", "smallest number of layers of local attention that reach the event"},
     {"window_influence", "", "[0, 1]", "", "influence of the event after window_layers"},
     {"from", "tokens", "from 0", "", "smallest distance |query - key| of the bin"},
     {"to", "tokens", "from 0", "", "largest distance of the bin"},

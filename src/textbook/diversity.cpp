@@ -16,7 +16,8 @@ namespace attnctl::textbook {
 constexpr Definition kDiversityColumns[] = {
     {"effective_rank", "", "[1, d_head]", "", "mean effective rank of QK or OV", "Roy and Vetterli 2007"},
     {"similarity", "", "[-1, 1]", "0", "mean Frobenius cosine with the matrices of other heads"},
-    {"absolute_similarity", "", "[0, 1]", "about 0.8 / d", "mean magnitude of these cosines"},
+    {"absolute_similarity", "", "[0, 1]", "about 0.8 / d",
+     "mean magnitude of the Frobenius cosines with the matrices of other heads"},
     {"deviation", "", "[0, inf)", "", "standard deviation over draws of the mean over heads"},
 };
 

@@ -106,7 +106,7 @@ struct HeadGradient {
 /// Attribution of one logit of a trained model to a value: the z of a head at all positions, or the embedding
 /// of a token.
 struct Attribution {
-  double attribution = 0;  // <gradient, value>: derivative of the logit by a factor on the value, at 1
+  double attribution = 0;  // <gradient, value>: derivative of the logit by a factor on the value, at factor 1
   double gradient = 0;     // Frobenius norm of the gradient
 };
 
@@ -114,9 +114,9 @@ struct Attribution {
 struct LogitAttribution {
   std::string input;
   std::vector<std::string> tokens;  // [n]; empty without a vocabulary
-  std::size_t position = 0;
-  std::size_t target = 0;   // token id
-  std::string target_text;  // empty without a vocabulary
+  std::size_t position = 0;         // position of the token whose logits are used
+  std::size_t target = 0;           // id of the token that the logit belongs to
+  std::string target_text;          // empty without a vocabulary
   double logit = 0;
   std::vector<std::pair<model::HeadId, Attribution>> heads;  // the selected heads
   std::vector<Attribution> embeddings;                       // [n]
@@ -157,8 +157,8 @@ struct BuiltHead {
 
 /// Measures causal attention to the event from queries that are 1, 2, 4, ... and n - 1 tokens after the
 /// event, and three baselines: uniform weights; the recurrence h_t = decay h_(t-1) + (1 - decay) x_t with one
-/// step per token; and layers of uniform attention to the last `window` tokens, with the smallest number of
-/// layers that reaches the event.
+/// step per token; and layers of uniform attention to the last `window` tokens, as many as the query
+/// needs to reach the event.
 [[nodiscard]] ExperimentResult distance_experiment(const DistanceOptions& options);
 
 /// Returns the distance profile of a trained model: one row per distance bin, and per head if `by_head` is

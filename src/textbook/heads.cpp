@@ -23,10 +23,10 @@ constexpr Definition kHeadsColumns[] = {
     {"multiply_adds", "", "", "", "multiply-adds of the layer for n tokens, n (4 d^2 + 2 n d)"},
     {"pattern_bytes", "bytes", "", "", "memory of the patterns, 4 h n^2"},
     {"score_rank_bound", "", "", "", "upper bound of score_rank, min(n, d / h)"},
-    {"score_rank", "", "[0, score_rank_bound]", "", "largest rank of the scores of a head"},
-    {"qk_rank", "", "[0, d_head]", "", "largest rank of QK = W_Q W_K^T of a head"},
+    {"score_rank", "", "[0, score_rank_bound]", "", "rank of the scores of a head, largest over heads"},
+    {"qk_rank", "", "[0, d_head]", "", "rank of QK = W_Q W_K^T of a head, largest over heads"},
     {"qk_effective_rank", "", "[1, d_head]", "", "mean effective rank of QK", "Roy and Vetterli 2007"},
-    {"distinct_patterns", "", "[1, h]", "", "patterns that differ by more than 1e-6 in a weight"},
+    {"distinct_patterns", "", "[1, h]", "", "number of patterns that differ by more than 1e-6 in a weight"},
     {"pattern_distance", "", "[0, 1]", "", "mean total variation between the rows of two heads"},
 };
 constexpr Definition kAveragingColumns[] = {
@@ -35,7 +35,8 @@ constexpr Definition kAveragingColumns[] = {
     {"sum_error", "", "[0, inf)", "", "distance of the sum of the outputs from the sum of the values"},
     {"sum_error_by_descent", "", "[0, inf)", "", "sum_error with scores that mirror descent finds"},
     {"sum_error_closed_form", "", "[0, inf)", "", "smallest possible sum_error, (t - h) / sqrt(t)"},
-    {"separate_error", "", "[0, inf)", "", "distance from the values in separate parts of the output"},
+    {"separate_error", "", "[0, inf)", "",
+     "distance of the output from the values of all targets, concatenated"},
     {"separate_error_closed_form", "", "[0, inf)", "", "smallest possible separate_error, sqrt(t - h)"},
 };
 

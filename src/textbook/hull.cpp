@@ -13,14 +13,14 @@
 namespace attnctl::textbook {
 constexpr Definition kHullColumns[] = {
     {"key", "", "from 0", "", "number of the key"},
-    {"vector", "", "", "", "the key; of a long one the first four components"},
+    {"vector", "", "", "", "the key; only the first four components if it has more"},
     {"place", "", "", "", "vertex, boundary or inside of the convex hull, or duplicate of another key"},
     {"reachable", "", "", "", "whether a query of one head can select the key"},
     {"query", "", "", "", "proof for a reachable key: a query that selects it"},
-    {"margin", "", "(0, inf)", "", "lead of the key over the next lower score for this query"},
-    {"combination", "", "", "", "proof for the other keys: the mean of other keys that equals the key"},
-    {"tie_query", "", "", "", "a query for which such a key shares the highest score"},
-    {"ties_with", "", "", "", "the keys with which it shares this score"},
+    {"margin", "", "(0, inf)", "", "score of the key minus the highest score of another key, for `query`"},
+    {"combination", "", "", "", "proof for an unreachable key: a weighted mean of other keys that equals it"},
+    {"tie_query", "", "", "", "query for which an unreachable key shares the highest score, if any"},
+    {"ties_with", "", "", "", "the keys with which the key shares the highest score for tie_query"},
     {"axis_heads_lowest", "", "", "", "lowest score of the key in heads that read one coordinate each"},
     {"axis_heads_pick", "", "", "", "whether only this key has the highest axis_heads_lowest"},
 };

@@ -11,9 +11,11 @@
 namespace attnctl::textbook {
 constexpr Definition kKindsColumns[] = {
     {"kind", "", "", "", "kind of attention (--kinds), or axial (--grid)"},
-    {"flops", "FLOPs", "", "", "scores, and product of pattern and values, over all heads and inputs"},
-    {"pattern_bytes", "bytes", "", "", "size of the weights of the visible keys as float32"},
-    {"kv_bytes_per_token", "bytes", "", "", "size of the key/value cache of the layer per token"},
+    {"flops", "FLOPs", "", "",
+     "cost of scores and weighted values (linear: of the state), all heads and inputs"},
+    {"pattern_bytes", "bytes", "", "",
+     "size of the float32 weights of visible keys, all heads and inputs; linear: 0"},
+    {"kv_bytes_per_token", "bytes", "", "", "size of the key/value cache of the layer per token; linear: 0"},
     {"state_bytes", "bytes", "", "", "size of the state of linear attention, for any number of tokens"},
     {"total_variation", "", "[0, 1]", "", "half the sum of |a - a_full| over a row, mean over rows"},
     {"output_error", "", "[0, inf)", "", "|y - y_full| / |y_full| of the attention output y"},

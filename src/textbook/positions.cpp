@@ -13,11 +13,13 @@ namespace attnctl::textbook {
 constexpr Definition kPositionsColumns[] = {
     {"distance", "tokens", "from 0", "", "distance o of two positions p and p + o"},
     {"dot_product", "", "[-d / 2, d / 2]", "", "dot product of the sinusoidal positions, mean over p"},
-    {"dot_product_spread", "", "[0, d]", "", "largest difference of a dot product from this mean"},
-    {"rotation_residual", "", "[0, 2]", "", "largest element of |PE(p) R(o) - PE(p + o)|"},
-    {"far_rotation_residual", "", "[0, 2]", "", "the same for positions from --far on"},
+    {"dot_product_spread", "", "[0, d]", "", "largest difference of a dot product from the mean dot_product"},
+    {"rotation_residual", "", "[0, 2]", "",
+     "largest element of |PE(p) R(o) - PE(p + o)|; PE: sinusoidal position, R: rotation"},
+    {"far_rotation_residual", "", "[0, 2]", "", "rotation_residual of positions from --far on"},
     {"learned_dot_product", "", "", "", "dot product of the learned positions, mean over p"},
-    {"learned_dot_product_deviation", "", "[0, inf)", "", "its standard deviation over p"},
+    {"learned_dot_product_deviation", "", "[0, inf)", "",
+     "standard deviation over p of the dot product of learned positions"},
     {"rotary_kernel", "", "[-1, 1]", "", "mean of cos(o theta) over the frequencies theta", "Su et al. 2021"},
 };
 
@@ -77,7 +79,7 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
   return std::sqrt(std::ranges::min(least));
 }
 
-/// Empty if the model has no learned positions.
+/// Returns the first `count` learned positions, [count, width]. Empty if the model has no learned positions.
 OwnedMatrix<double> position_table(const model::Model& model, std::size_t count) {
   const model::EmbeddingConfig& embedding = model.config().embedding;
   if (embedding.position != model::PositionKind::learned) return {};

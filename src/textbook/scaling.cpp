@@ -18,14 +18,15 @@ constexpr Definition kScalingColumns[] = {
     {"entropy", "nats", "[0, ln keys]", "ln keys", "entropy of a row of weights, mean over rows"},
     {"jacobian_norm", "", "[0, 0.5]", "", "Frobenius norm of the Jacobian of softmax, mean over rows"},
     {"rows", "", "", "", "number of rows with at least two visible keys; the other rows are left out"},
-    {"temperature", "", "[0.001, 1000]", "1", "T for which softmax(normal scores / T) has this entropy"},
+    {"temperature", "", "[0.001, 1000]", "1",
+     "T for which rows softmax(g / T) of normal scores g have the mean `entropy`"},
     {"saturated", "", "[0, 1]", "", "share of rows whose largest weight is above --saturation"},
 };
 
 namespace {
 
 constexpr std::size_t kQueriesABlock = 16;    // queries per block; the queries of a block share their keys
-constexpr std::size_t kFewestQueries = 2048;  // for each d_k
+constexpr std::size_t kFewestQueries = 2048;  // minimum number of queries for each d_k
 
 /// Sums over attention rows: of scores, squared scores, largest weights, entropies and norms of the softmax
 /// Jacobians.

@@ -23,7 +23,7 @@ class ValueNorms {
  public:
   ValueNorms(const model::Model& model, model::HeadId head);
 
-  /// Computes the norm of each row v_j of `values` [m, v], the values of one sequence.
+  /// Computes |v_j W_O^h| for each row v_j of `values` [m, v], the values of one sequence.
   void compute(MatrixView<const float> values);
   /// Returns the norms [m] of the last sequence.
   [[nodiscard]] std::span<double> norms() { return norms_; }
@@ -66,7 +66,7 @@ class LayerWritesObserver : public forward::Observer {
   }
 
  protected:
-  /// Receive the stream and the panels of the selected layers, except panels without z.
+  /// Receive the arguments of stream() and panel() for the selected layers, except panels without z.
   virtual void add_stream(std::size_t /*sequence*/, std::size_t /*layer*/,
                           MatrixView<const float> /*values*/) {}
   virtual void add_panel(const forward::AttentionPanel& /*panel*/) {}
@@ -219,7 +219,7 @@ class OutputRank final : public LayerWritesObserver {
 
   std::vector<std::size_t> ranks_;
   Pool& pool_;
-  // [layer]; layers that share weights use the first of them
+  /// Key: layer; of layers that share weights, the first. Value: the SVD of W_O.
   std::map<std::size_t, linalg::ProductSvd> decomposed_;
   std::map<std::pair<std::size_t, std::size_t>, LayerOutputRank> found_;
 };
@@ -229,12 +229,13 @@ struct PositionMixing {
   double mix = 0;   // |mix_i|: the part from all other positions
   double keep = 0;  // |keep_i|: the residual stream and the attention of the position to itself
 
-  /// In [0, 1]; nullopt if both norms are 0, NaN if a norm is NaN.
+  /// Returns the mixing ratio, in [0, 1]; nullopt if both norms are 0, NaN if a norm is NaN.
   [[nodiscard]] std::optional<double> ratio() const {
     return mix + keep == 0 ? std::nullopt : std::optional(mix / (mix + keep));
   }
 };
 
+/// The mixing of one layer for one input.
 struct LayerMixing {
   std::size_t input = 0;  // index in the batch
   std::size_t layer = 0;

@@ -139,7 +139,7 @@ class LayeredNetwork {
     }
   }
 
-  /// Moves `at` one step closer to the sink and appends this step to `path`. Returns false if there is none.
+  /// Moves `at` one step closer to the sink and appends the step to `path`. Returns false if none exists.
   bool step_on(std::vector<Step>& path, LevelNode& at) {
     const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
     const auto [level, index] = at;
@@ -206,7 +206,7 @@ class LayeredNetwork {
   }
 
   std::size_t n_;
-  std::size_t words_;  // number of words of a set
+  std::size_t words_;  // number of 64-bit words in a row of NodeSets
   std::span<const OwnedMatrix<std::int64_t>> capacity_;
   std::vector<OwnedMatrix<std::int64_t>> room_;  // [layers]: capacity - flow of each arc
   // These sets have one row per node on one side of a layer; the bits are nodes on its other side.

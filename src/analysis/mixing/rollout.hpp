@@ -22,7 +22,7 @@ namespace attnctl::analysis {
 enum class HeadFusion { mean, max, min };
 
 /// Options of rollout and flow. F [n, n] is the combined pattern of all heads of a layer. A' = (1 - residual)
-/// F + residual I, with each row divided by its sum. A row whose sum is 0 becomes a row of the identity I.
+/// F + residual I, with each row divided by its sum. Row i becomes row i of the identity I if its sum is 0.
 struct RolloutOptions {
   HeadFusion fusion = HeadFusion::mean;
   double residual = 0.5;  // weight of the residual stream, in [0, 1]
@@ -64,8 +64,8 @@ class FusedLayers : public forward::Observer {
   static constexpr std::size_t kRowsOfLock = 64;
 
   /// F of the current layer of one sequence, from the heads that have arrived. For HeadFusion::mean, it is
-  /// their sum until close() divides it. `layer_lock` guards `layer`; each of `row_locks` guards kRowsOfLock
-  /// rows of `fused`.
+  /// the sum of their patterns until close() divides it. `layer_lock` guards `layer`; each of `row_locks`
+  /// guards kRowsOfLock rows of `fused`.
   struct Fusion {
     Fusion(std::size_t n, double value) : fused(n, n), row_locks((n + kRowsOfLock - 1) / kRowsOfLock) {
       std::ranges::fill(fused.values(), value);

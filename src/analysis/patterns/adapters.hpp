@@ -75,10 +75,10 @@ class WordPooling final : public ObserverGroup {
   void panel(const forward::AttentionPanel& panel) override;
 
  private:
-  /// The current word of one head, until all its rows have arrived.
+  /// The current word of one head: the sum of the pattern rows of its tokens that have arrived.
   struct OpenWord {
     std::vector<double> sum;  // [words]
-    std::size_t rows = 0;     // number of rows added
+    std::size_t rows = 0;     // number of rows in `sum`
   };
   std::vector<model::HeadId> heads_;
   std::span<const input::WordUnits> units_;

@@ -26,7 +26,7 @@ struct KeyWeight {
 
 /// The answer of one head to one question.
 struct AttentionAnswer {
-  std::size_t question = 0;
+  std::size_t question = 0;  // index of the question
   model::HeadId head;
   std::vector<float> weights;  // [m], weights of the query word; empty if all its rows are fully masked
   std::vector<KeyWeight> top;  // largest weight first; equal weights: lower key first

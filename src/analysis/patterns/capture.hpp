@@ -103,7 +103,8 @@ class Capture final : public forward::Observer {
   std::vector<CaptureTarget> targets_;
   std::vector<Sinks> sinks_;          // [sequences]
   std::vector<std::size_t> queries_;  // [sequences]: number of queries
-  /// [selected heads]: place of the key/value head; nullopt if an earlier head uses it too.
+  /// [selected heads]: index of the head's key/value head in the arrays; nullopt if an earlier selected head
+  /// has the same key/value head.
   std::vector<std::optional<std::size_t>> kv_places_;
 };
 

@@ -45,7 +45,7 @@ struct PatternRow {
   double signed_distance = 0;  // sum of w_j (j - query), negative for earlier keys
   float largest = 0;           // largest weight
   std::size_t argmax =
-      0;  // lowest key with the largest weight; 0, even if it is hidden, if all weights are 0
+      0;  // lowest key with the largest weight; if all weights are 0: key 0, even if key 0 is hidden
 
   /// Computes the sums. If a weight is not finite, `distance` is not finite either.
   PatternRow(std::span<const float> row_weights, forward::KeyRange row_visible, std::size_t row_query,
@@ -58,7 +58,7 @@ struct RowMetric {
   /// Returns the value of one row with finite weights; nullopt if the row is left out of the mean, for
   /// example because the key to measure does not exist.
   std::optional<double> (*value)(const PatternRow& row);
-  bool in_text = true;  // has a column in the text table of heads
+  bool in_text = true;  // the text table of heads shows the metric without --columns
 };
 
 /// Returns all row metrics, in the column order of the heads table.

@@ -35,7 +35,7 @@ struct LaplaceTransform {
   std::vector<double> slope;
 };
 
-/// Returns the values of u at which phi(u)^m is integrated, without phi. The step is a multiple of kStep.
+/// Returns the grid of u on which phi(u)^m is integrated, with phi still 0. The step is a multiple of kStep.
 LaplaceTransform grid_for(double tau) {
   LaplaceTransform grid;
   const double multiple = std::max(1.0, std::floor(tau / 8));

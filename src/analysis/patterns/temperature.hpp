@@ -39,7 +39,8 @@ struct HeadTemperature {
 };
 
 /// Computes the temperatures of the selected heads. `saturation` is the limit of HeadTemperature::saturated.
-/// If a score in a counted row is NaN or +inf, all values of the head except `rows` are undefined.
+/// If a row with at least two visible keys has a score NaN or +inf, all values of the head except `rows` are
+/// undefined, and `rows` does not count this row.
 class Temperatures final : public forward::Observer {
  public:
   Temperatures(const forward::Selection& selection, double saturation)

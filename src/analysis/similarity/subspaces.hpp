@@ -20,7 +20,7 @@ namespace attnctl::analysis {
 /// of W_Q, W_K or W_V, or the row space of W_O.
 struct ProjectionSpectrum {
   model::HeadId head;
-  std::vector<double> singular_values;  // descending; empty: zero or not finite
+  std::vector<double> singular_values;  // descending; empty if the projection is zero or not finite
   std::optional<double> effective_rank;
   std::optional<std::size_t> rank;  // numerical rank: the dimension of the subspace
 };
@@ -51,7 +51,7 @@ struct SubspaceAngles {
   /// Cosines of the principal angles of each pair of heads, in descending order, [heads, heads, angles]. A
   /// pair has as many angles as the smaller of its two ranks; the remaining entries are NaN.
   std::vector<double> cosines;
-  std::size_t angles = 0;  // the largest rank
+  std::size_t angles = 0;  // the largest of `ranks`
   OffDiagonal off_diagonal;
   RandomNull null;  // random baseline, averaged over the pairs of different heads
 
@@ -67,7 +67,7 @@ struct ProjectionAnalysis {
 };
 
 struct SubspacesOptions {
-  bool across_layers = false;  // compare all selected heads instead of the heads of each layer
+  bool across_layers = false;  // compare all selected heads instead of only heads of the same layer
   bool fold_norm = false;      // see circuit_factors
 };
 

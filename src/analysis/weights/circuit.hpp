@@ -137,7 +137,8 @@ inline constexpr std::array kAllProjections{Projection::query, Projection::key, 
 /// layer, this norm is the layer's own norm. In a post-norm layer, it is the last norm of the layer below. If
 /// the first layer of a stack has no norm before its attention, it is the norm of the embeddings (BERT).
 /// W_K and W_V of cross-attention get the gain of the last norm of the encoder. Nothing is folded if this
-/// norm does not exist, or if a projection follows the norm (layer 0 of ALBERT). Biases of norms are ignored.
+/// norm does not exist, if the model normalises only outputs (NormPlace::output), or if a projection follows
+/// the norm (layer 0 of ALBERT). Biases of norms are ignored.
 [[nodiscard]] std::optional<CircuitFactors> circuit_factors(const model::Model& model, std::size_t layer,
                                                             Circuit circuit, bool fold_norm);
 

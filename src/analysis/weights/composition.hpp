@@ -47,7 +47,7 @@ inline constexpr std::array kAllCompositions{CompositionKind::query, Composition
 struct Composition {
   CompositionKind kind = CompositionKind::query;
   std::vector<model::HeadId> heads;
-  /// [heads, heads], in [0, 1]. NaN if undefined, or if the row's head is not in an earlier layer.
+  /// [heads, heads], in [0, 1]. NaN if undefined, or if the row's layer is not below the column's.
   OwnedMatrix<double> scores;
   OwnedMatrix<double> excess;  // scores minus the mean score of random weights of the same shapes
   std::optional<double> mean;  // mean of all defined scores
