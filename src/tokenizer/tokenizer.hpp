@@ -68,7 +68,7 @@ class Tokenizer {
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
   [[nodiscard]] const Vocabulary& vocabulary() const;
-  // The values of /truncation and /padding in tokenizer.json or null, which encode() does not apply.
+  // The values of /truncation and /padding in tokenizer.json; null if missing. encode() does not apply them.
   [[nodiscard]] const nlohmann::ordered_json& truncation() const;
   [[nodiscard]] const nlohmann::ordered_json& padding() const;
 
@@ -78,7 +78,7 @@ class Tokenizer {
   std::shared_ptr<const Parts> parts_;
 };
 
-/// Throws the Error(bad_input) for a text if the model has no tokenizer. `model` is its name.
+/// Throws Error(bad_input), which says that the model named `model` has no tokenizer and what to do instead.
 [[noreturn]] void refuse_text(std::string_view model);
 
 }  // namespace attnctl::tokenizer
