@@ -63,8 +63,8 @@ class Tokenizer {
   /// Encodes a text or a pair of texts, with the special tokens of the post-processor, and replaces the
   /// content of `encoding` by the result. Throws Error(bad_input) if a text is not UTF-8 (with the byte
   /// offset) or the tokenizer cannot encode it, for example because it has no unknown token. Throws
-  /// Error(limit) if a text has more than 2^32 - 2 bytes, or if the normalizer or the pre-tokenizer makes it
-  /// far longer.
+  /// Error(limit) if a text has more than 2^32 - 2 bytes (2 GiB or more if Oniguruma must search it), or if
+  /// the normalizer or the pre-tokenizer makes it far longer.
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
   [[nodiscard]] const Vocabulary& vocabulary() const;
