@@ -101,7 +101,7 @@ void append_header(std::string& text, const Table& table, char separator) {
   text += "\r\n";
 }
 
-/// Returns the number of cells that are NaN or infinite.
+/// Appends rows [first, last). Returns the number of cells that are NaN or infinite (see count_non_finite).
 std::uint64_t append_rows(std::string& text, const Table& table, const WriteOptions& options,
                           std::size_t first, std::size_t last) {
   std::vector<Cell> cells(table.columns.size());

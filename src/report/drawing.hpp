@@ -44,7 +44,7 @@ struct Plot {
   std::vector<Series> series = {};
   std::vector<std::string> categories = {};  // one label per row; only for bars
   ChartAxis x = {}, y = {};
-  double width = 360, height = 230;  // of the frame in SVG, in pixels; larger for more than 24 points
+  double width = 360, height = 230;  // frame in SVG, in pixels; doubled for > 24 points (Chart::points)
 };
 
 /// Returns the values and axes of a chart, without values that are undefined, not finite, or not positive on
@@ -59,7 +59,7 @@ struct Colour {
 };
 
 /// Colours of series and letters: six of the palette of Okabe and Ito 2008 for readers with colour blindness,
-/// grey, and three of Tol's palette "muted". The lightest ones are last.
+/// grey, and three of Tol's palette "muted".
 inline constexpr std::array<std::string_view, 10> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                            "#e69f00", "#882255", "#595959", "#332288",
                                                            "#999933", "#56b4e9"};

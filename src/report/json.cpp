@@ -303,7 +303,7 @@ class JsonPlan {
 
   NumberFormat format_;
   std::string text_;      // text that will begin the next piece
-  std::size_t work_ = 0;  // of the last task, about the number of its elements
+  std::size_t work_ = 0;  // about the number of elements of the last task
   /// The pieces of each task: some text, then a range of a tensor's elements or of a table's rows.
   std::vector<std::vector<std::pair<std::string, std::function<void(std::string& text)>>>> tasks_{1};
 };

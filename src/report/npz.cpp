@@ -146,7 +146,7 @@ std::optional<std::uint32_t> ScatteredChecksum::value(std::uint64_t size) const 
 }
 
 struct NpzWriter::Archive {
-  /// A member of the zip file. It is the sink of a streamed array.
+  /// A member of the zip file. For a streamed array, also its sink.
   struct Member : ArraySink {
     Archive& archive;
     formats::ZipMember zip;

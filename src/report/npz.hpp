@@ -33,11 +33,11 @@ class NpzWriter final : public ArrayOutput {
   explicit NpzWriter(OutputFile& out, NpzOptions options = {});
   ~NpzWriter() override;
 
-  /// Adds a tensor; its name is without ".npy". Must not be called from a task of options.pool.
+  /// Adds a tensor; `name` is without ".npy". Must not be called from a task of options.pool.
   void add(const std::string& name, const Tensor& tensor) override;
 
   /// Adds a float32 array that is written through the returned sink, which is valid as long as this writer.
-  /// ArraySink::write() throws std::logic_error for an element written twice or after the end.
+  /// ArraySink::write() throws std::logic_error for an element written twice or past the end.
   ArraySink& add_streamed(const std::string& name, const Shape& shape,
                           bool hidden_is_minus_infinity = false) override;
 

@@ -112,8 +112,8 @@ struct Decimal {
 /// is even. The search may fail only if lower_shift is 2.
 ///
 /// Numbers are fixed-point with 36 fractional bits. Rounding errors are less than 4 units of the last bit.
-/// Adding or subtracting 8 units decides ties. A test compares the result for every float32 with
-/// std::to_chars.
+/// Adding or subtracting 8 units decides ties. A test, which is skipped by default, compares the result for
+/// every float32 with std::to_chars.
 template <int lower_shift>
 inline Decimal shortest_decimal(std::uint32_t mantissa, const DecimalScale& scale) {
   constexpr int point = 36;

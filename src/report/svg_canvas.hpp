@@ -31,7 +31,7 @@ inline constexpr std::size_t kMaxLabel = 20;  // in columns of display_width()
 /// Estimates the width of a text, in pixels, at a font size of `font` pixels.
 [[nodiscard]] double text_width(std::string_view text, double font);
 
-/// Breaks lines at spaces so that they are at most `width` pixels wide. Shortens them to about four lines.
+/// Breaks each line at spaces into lines of at most `width` pixels, and shortens it to about four of these.
 [[nodiscard]] std::vector<std::string> subtitle_lines(const std::vector<std::string>& subtitle, double width);
 
 struct SvgPoint {

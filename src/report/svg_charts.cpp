@@ -79,7 +79,7 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
     }
     canvas.raw("</g>\n");
   }
-  canvas.raw("<g paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\">\n");  // in front of an outline
+  canvas.raw("<g paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\">\n");  // white outline of the text
   for (const Plot::Series& series : plot.series) {
     for (std::size_t p = 0; p < series.labels.size(); ++p) {
       const SvgPoint place = place_of(plot, at, series.points[p].first, series.points[p].second);
@@ -158,7 +158,7 @@ void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   }
 }
 
-/// Draws the labels of the groups of bars. Omits labels at regular intervals if they would overlap.
+/// Draws the labels of the groups of bars. If they would overlap, draws only every second, third, ... label.
 void draw_categories(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   double widest = 0;
   for (const std::string& label : plot.categories) {

@@ -101,7 +101,8 @@ std::size_t longest_side(const HeatmapPage& page) {
 /// Returns the width and height of a cell in pixels. The longest side of a single heatmap is about 560
 /// pixels, or longer if its values would be too small to read, and about 1200 if values are not drawn. The
 /// heatmaps of a grid are together at most about 1600 pixels wide and 2400 high. Limits of the cell size have
-/// priority: the cells of a grid of up to six rows and columns are large enough for a label each.
+/// priority: in a grid of up to six rows and columns, whose heatmaps have at most 64 rows and columns, each
+/// cell is large enough for a label.
 double cell_size(const HeatmapPage& page, std::size_t columns) {
   const auto side = static_cast<double>(longest_side(page));
   if (page.heatmaps.size() > 1) {

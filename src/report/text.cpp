@@ -231,7 +231,7 @@ std::string text_line(const TextLine& line, const TextOptions& options) {
   const std::string text =
       wrapped(bold + escaped(line.plain), options.width.value_or(kUnlimited), "\n  ") + '\n';
   const auto drawn = [](char c) { return c != ' ' && c != '\n'; };
-  std::size_t end = 0;  // of the bold text
+  std::size_t end = 0;  // end of the bold part of `text`
   for (auto left = std::ranges::count_if(bold, drawn); left > 0; ++end) left -= drawn(text[end]) ? 1 : 0;
   return end == 0 ? text : strong(text.substr(0, end), options) + text.substr(end);
 }

@@ -17,7 +17,7 @@ namespace attnctl::report {
 struct TextOptions {
   bool styled = false;  // bold and dim text by ANSI sequences; the caller checks the terminal and NO_COLOR
   std::optional<int> digits = {};  // number of decimals; default: see each function
-  /// Width in columns. If unknown, tables and lines may have any width, and drawings and matrices have 80.
+  /// Width in columns. If unknown, tables and lines may have any width, drawings and matrices up to 80.
   std::optional<std::size_t> width = {};
   bool colours = false;  // heatmaps in 256 colours; otherwise with shaded block characters
   /// If not null, tables, matrices and heatmaps add the number of their values that are NaN or infinite.
@@ -53,8 +53,7 @@ void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matr
 
 /// Appends a chart drawn with characters: lines or points on a grid, or horizontal bars. Each of up to seven
 /// series has its own mark. The chart is about as wide as options.width, but at most 80 columns; its plot
-/// has at least 20 columns. Throws std::invalid_argument if a column of the table is
-/// missing.
+/// has at least 20 columns. Throws std::invalid_argument if the table lacks a column of the chart.
 void append_text_chart(std::string& text, const Table& table, const Chart& chart,
                        const TextOptions& options = {});
 
@@ -87,7 +86,7 @@ struct Character {
 /// Removes the first character of a non-empty text and returns it.
 [[nodiscard]] Character take_character(std::string_view& text);
 
-/// The text must not contain control characters (see attnctl::escaped).
+/// Returns the number of terminal columns of a text without control characters (see attnctl::escaped).
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
 /// Returns the text if it fits into `width` columns, else its beginning and an ellipsis; empty for 0 columns.

@@ -57,7 +57,7 @@ struct WriteOptions {
   NumberFormat number = {};
   Pool* pool = nullptr;                      // if not null, formats in parallel; the output is the same
   char separator = ',';                      // CSV: the character between columns
-  JsonLayout layout = JsonLayout::document;  // JSON
+  JsonLayout layout = JsonLayout::document;  // used for JSON only
 };
 
 /// Writes a document, with the layout of `options`:
@@ -84,7 +84,8 @@ class JsonStream {
   void open_item(std::string& text) const { text += item_begin_; }
   void close_item(std::string& text) const { text += layout_ == JsonLayout::document ? "}" : "}\n"; }
 
-  /// Call begin() once, with at least one field, then write_items() any number of times, then end().
+  /// Call begin() once, with at least one field, then write_items() any number of times, then end(), which
+  /// also writes the section `last`.
   void begin(const Record& head);
   void write_items(std::string_view items);
   void end(const Section& last);
@@ -111,25 +112,27 @@ void append_json_string(std::string& text, std::string_view value);
 /// and is not a number, so that no spreadsheet program runs it as a formula.
 ///
 /// Formats rows in parallel if options.pool is not null. Only a limited number of rows is in memory at a
-/// time. Returns the number of cells left empty because they are NaN or infinite.
+/// time. Returns the number of cells left empty because they are NaN or infinite (see count_non_finite).
 std::uint64_t write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options = {});
 
 /// Appends one text cell in the format of write_csv_table().
 void append_csv_text(std::string& line, std::string_view text, char separator = ',');
 
 /// Writes a page of heatmaps as a standalone SVG without scripts or external references. Cells that are large
-/// enough show their value with two decimals, or their text of HeatmapPage::cell_texts; the text is white on
-/// dark cells. If there are at most 5000 cells, each has a tooltip with its labels and value. Long labels are
-/// shortened, and column labels are turned if they do not fit. If there are too many labels, only every
-/// second, fifth, tenth, ... label is drawn. Throws Error(limit) for more than 250,000 cells, and
-/// std::invalid_argument if the page has no heatmap, if the scale is empty, or if labels or cell texts do not
-/// match the cells.
+/// enough show their text of HeatmapPage::cell_texts or, if there are no texts, their value, with at
+/// most two decimals and not if it is below 0.01 in magnitude. The text is white on dark cells. If there are
+/// at most 5000 cells, each has a tooltip with its labels and value. Long labels are shortened, and column
+/// labels are turned if they do not fit. If there are too many labels, only every second, fifth, tenth, ...
+/// label is drawn. Throws Error(limit) for more than 250,000 cells or a picture that is too large (see
+/// SvgCanvas::write), and std::invalid_argument if the page has no heatmap, if the scale is empty, or if
+/// labels or cell texts do not match the cells.
 void write_svg(OutputFile& out, const HeatmapPage& page);
 
 /// Writes a page of charts, two charts per row of the page, as a standalone SVG without scripts or external
 /// references. Table rows are drawn in their order. Points that are undefined, not finite, or not positive on
-/// a logarithmic axis are omitted. Throws std::invalid_argument if the page has no chart or a column is
-/// missing, and Error(limit) for more than 100,000 points.
+/// a logarithmic axis are omitted, and so are charts without points, unless no chart has points. Throws
+/// std::invalid_argument if the page has no chart or a column is missing, and Error(limit) for more than
+/// 100,000 points or a picture that is too large (see SvgCanvas::write).
 void write_svg(OutputFile& out, const ChartPage& page);
 
 /// Formats chunks in parallel (if `pool` is not null) and writes them in order. A worker that has formatted a

@@ -63,12 +63,12 @@ class Tokenizer {
   /// Encodes a text or a pair of texts, with the special tokens of the post-processor, and replaces the
   /// content of `encoding` by the result. Throws Error(bad_input) if a text is not UTF-8 (with the byte
   /// offset) or the tokenizer cannot encode it, for example because it has no unknown token. Throws
-  /// Error(limit) if a text has more than 2^32 - 2 bytes, or if the normalizer or the pre-tokenizer makes it
-  /// far longer.
+  /// Error(limit) if a text has more than 2^32 - 2 bytes (2 GiB or more if Oniguruma must search it), or if
+  /// the normalizer or the pre-tokenizer makes it far longer.
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
   [[nodiscard]] const Vocabulary& vocabulary() const;
-  // The values of /truncation and /padding in tokenizer.json or null, which encode() does not apply.
+  // The values of /truncation and /padding in tokenizer.json; null if missing. encode() does not apply them.
   [[nodiscard]] const nlohmann::ordered_json& truncation() const;
   [[nodiscard]] const nlohmann::ordered_json& padding() const;
 
@@ -78,7 +78,7 @@ class Tokenizer {
   std::shared_ptr<const Parts> parts_;
 };
 
-/// Throws the Error(bad_input) for a text if the model has no tokenizer. `model` is its name.
+/// Throws Error(bad_input), which says that the model named `model` has no tokenizer and what to do instead.
 [[noreturn]] void refuse_text(std::string_view model);
 
 }  // namespace attnctl::tokenizer

@@ -51,7 +51,7 @@ class TokenTable {
   /// Returns the id of a token; -1 if the table does not contain it.
   [[nodiscard]] std::int32_t find(std::string_view token) const;
   [[nodiscard]] std::size_t size() const { return size_; }        // number of different tokens
-  [[nodiscard]] std::size_t longest() const { return longest_; }  // bytes of the longest token; or 0
+  [[nodiscard]] std::size_t longest() const { return longest_; }  // bytes of the longest token; 0: none
 
  private:
   struct StoredToken {
@@ -73,7 +73,7 @@ class TokenTable {
 /// A trie of tokens as a double array: one look-up per byte. Several threads may use one trie at once.
 class TokenTrie {
  public:
-  /// Builds the trie from the tokens of `entries` that are not empty. The ids are those in `table`.
+  /// Builds the trie from the non-empty tokens of `entries`. The ids are those in `table`.
   TokenTrie(const std::vector<TokenEntry>& entries, const TokenTable& table);
 
   static constexpr std::uint32_t kRoot = 0;

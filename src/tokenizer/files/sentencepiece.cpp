@@ -47,8 +47,8 @@ class Message {
     return true;
   }
 
-  // The number and the value of the current field. The functions that return a value throw Error(bad_input)
-  // if the field has another wire type.
+  // The number and the value of the current field. The functions that return the value throw
+  // Error(bad_input) if the field's wire type is not that of the returned type.
   [[nodiscard]] std::uint32_t field() const { return field_; }
   [[nodiscard]] Message message() const { return {file_, text(), offset_ + at_ - content_.size()}; }
   [[nodiscard]] std::string_view text() const {
@@ -137,7 +137,7 @@ void read_normalizer(Message message, Model& model) {
   }
 }
 
-/// In bytes; a limit, because make_merges() tries every split of a piece.
+/// The longest supported BPE piece in bytes. Limited, because make_merges() tries every split of a piece.
 constexpr std::size_t kLongestMerged = 1024;
 constexpr std::string_view kSpace = "\u2581";
 

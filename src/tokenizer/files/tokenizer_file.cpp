@@ -101,7 +101,7 @@ void check_ids(const TokenizerFile& file) {
 /// not in the vocabulary.
 void number_added_tokens(TokenizerFile& file, std::size_t next) {
   std::vector<AddedToken> numbered;
-  std::unordered_map<std::string, std::size_t> indices;  // of each content in `numbered`
+  std::unordered_map<std::string, std::size_t> indices;  // content -> index in `numbered`
   for (AddedToken& token : file.added_tokens) {
     if (token.content.empty()) continue;
     const auto [index, is_new] = indices.try_emplace(token.content, numbered.size());

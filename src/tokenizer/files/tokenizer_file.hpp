@@ -44,7 +44,7 @@ class TokenizerConfig {
   /// Uses options that come from another file, whose escaped name is `name`. Reads no files.
   TokenizerConfig(std::string name, nlohmann::ordered_json options);
 
-  /// Returns an empty object if tokenizer_config.json does not exist.
+  /// Returns the options; an empty object if tokenizer_config.json does not exist.
   [[nodiscard]] PartConfig options() const { return {name_, "", options_}; }
   /// Returns the token with a role such as "cls_token"; an empty string if there is none.
   [[nodiscard]] std::string token(std::string_view role) const;
@@ -130,7 +130,7 @@ ReadFile read_tokenizer_json, read_vocab_txt, read_vocab_json, read_sentencepiec
 /// are not in the vocabulary are numbered in order, from the number of tokens in the vocabulary on. Of added
 /// tokens with equal content, keeps the last. Drops added tokens without content. Throws Error(bad_input) if
 /// an id of the vocabulary occurs twice, if a token of the vocabulary occurs twice (except in Unigram
-/// models), or if an id is at least 2^20 and at least four times the number of tokens.
+/// models), or if an id of the vocabulary is at least 2^20 and at least four times the vocabulary's size.
 void check_vocabulary(TokenizerFile& file);
 
 /// Adds the new tokens of `config` to file.added_tokens, sets file.separators, calls check_vocabulary().

@@ -72,7 +72,7 @@ void read_lines(TokenizerFile& file, std::string_view text) {
     const std::string_view line = take_line(text);
     const std::string_view token = line.substr(0, unicode::white_space_begin(line, line.size()));
     if (number > kLargestTokenId)
-      refuse(file.name, "got more than {} lines, one per token", kLargestTokenId + 1);
+      refuse(file.name, "got more than {} tokens, one per line", kLargestTokenId + 1);
     const auto [place, is_new] = places.try_emplace(token, file.vocabulary.size());
     if (is_new) file.vocabulary.push_back({std::string(token), 0, 0});
     file.vocabulary[place->second].id = static_cast<std::int32_t>(number);

@@ -210,7 +210,7 @@ class Bpe final : public TokenModel {
     return cuts;
   }
 
-  /// Returns the end of the part of a piece that starts at byte `begin`. A piece is never cut next to an
+  /// Returns where the part of `piece` that starts at byte `begin` ends. A piece is never cut next to an
   /// unknown character.
   [[nodiscard]] std::size_t next_cut(std::string_view piece, std::size_t begin) const {
     bool cuttable = false;
@@ -237,7 +237,7 @@ class Bpe final : public TokenModel {
   std::string prefix_;  // put before each character of a word except the first
   std::string suffix_;  // put after the last character of a word
   TokenTable vocabulary_;
-  std::vector<std::int32_t> characters_ = std::vector<std::int32_t>(0x10000);  // ids of code points; or -1
+  std::vector<std::int32_t> characters_ = std::vector<std::int32_t>(0x10000);  // code point -> token id or -1
   ByteTokens bytes_;
   MergeTable merges_;
   std::optional<UnknownToken> unk_;

@@ -3,7 +3,7 @@
 namespace attnctl::tokenizer {
 namespace {
 
-/// The contents of the added tokens that one step finds. An id is the token's index in the list.
+/// The contents of the added tokens that one step finds. The ids are indices in the list of added tokens.
 struct Contents {
   TokenTrie trie;
   TokenTrie::TokenMatch empty;  // a token with empty normalized content, which matches everywhere; or id -1

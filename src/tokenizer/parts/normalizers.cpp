@@ -383,9 +383,9 @@ class Precompiled {
   }
 
  private:
-  /// Copies the ASCII characters from `begin` on that do not change, except the last two of them, and returns
-  /// the position after them. The second of these may be in a grapheme cluster with the next character. If
-  /// this cluster is replaced by nothing, the first of these also replaces it (see Changes).
+  /// Copies the ASCII characters from `begin` on that do not change, except the last two, and returns the
+  /// position of these two. The second may be in a grapheme cluster with the next character. If this cluster
+  /// is replaced by nothing, the first also replaces it (see Changes). Returns `begin` if nothing is copied.
   std::size_t copy_unchanged(std::string_view all, std::size_t begin, std::size_t end,
                              Changes& changes) const {
     constexpr std::size_t kLeft = 2;
@@ -412,7 +412,7 @@ class Precompiled {
   }
 
   Charsmap map_;
-  std::array<bool, 128> unchanged_{};  // [128], true for ASCII characters that the charsmap does not change
+  std::array<bool, 128> unchanged_{};  // [128], false for \r and for characters that the charsmap replaces
 };
 
 TextStep make_precompiled(const PartConfig& config) {

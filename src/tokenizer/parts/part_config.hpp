@@ -37,7 +37,7 @@ class PartConfig {
   [[nodiscard]] bool boolean(std::string_view key, std::optional<bool> default_value = {}) const;
   [[nodiscard]] std::int64_t integer(std::string_view key,
                                      std::optional<std::int64_t> default_value = {}) const;
-  /// Returns the index in `names` of the string under a key. Throws Error(bad_input) if it is not there.
+  /// Returns the index in `names` of the string under a key. Throws Error(bad_input) if `names` lacks it.
   [[nodiscard]] std::size_t choice(std::string_view key, std::span<const std::string_view> names,
                                    std::optional<std::string_view> default_value = {}) const;
   [[nodiscard]] PartConfig object(std::string_view key) const;

@@ -57,7 +57,7 @@ class PieceText {
         owner.next_text_[i] = map(owner.next_text_[i]);
       }
     }
-    /// Appends UTF-8; all bytes have the origin `origin`. Throws Error(limit) if the new text is far longer.
+    /// Appends UTF-8; all bytes have the origin `origin`. Throws Error(limit) if the new text exceeds limit_.
     void put(std::string_view text, TextRange origin) {
       if (owner.next_text_.size() + text.size() > owner.limit_) owner.refuse_growth();
       owner.next_text_.append(text);

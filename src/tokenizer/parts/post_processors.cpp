@@ -176,7 +176,7 @@ TemplatePart read_template_part(const PartConfig& element, bool pair, const Part
 }
 
 Template read_template(const PartConfig& config, std::string_view key, const PartConfig& special_tokens) {
-  constexpr std::size_t kMostParts = 1000;  // a limit, because each element may copy the whole text
+  constexpr std::size_t kMostParts = 1000;  // limited, because each element may copy the whole text
   const std::vector<PartConfig> elements = config.objects(key);
   if (elements.size() > kMostParts) {
     config.refuse(key, fmt::format("expected at most {} elements, found {}", kMostParts, elements.size()));

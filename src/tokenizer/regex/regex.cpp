@@ -135,7 +135,7 @@ class Sets {
     return known->second;
   }
 
-  /// Returns the ranges of a character type or of a find_number(); null for an unknown character type.
+  /// Returns the ranges of a character type or of a number from find_number(); null if there are none.
   const OnigCodePoint* ranges(OnigCtype number) {
     if (number >= 1 && number <= types_.size()) return types_[number - 1].data();
     if (number < kFirstProperty) return nullptr;

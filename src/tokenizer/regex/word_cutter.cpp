@@ -9,7 +9,7 @@ using Tail = WordRules::Tail;
 constexpr std::uint16_t kAny = 0xFFFF;
 constexpr std::uint16_t kLetter = unicode::regex_letter;
 constexpr std::uint16_t kNumber = unicode::regex_number;
-constexpr std::uint16_t kNoClass = 1U << 15U;  // bit that every character has
+constexpr std::uint16_t kNoClass = 1U << 15U;  // bit that run_end() gives every character
 constexpr std::uint16_t kNotPunctuation = unicode::white_space | kLetter | kNumber;
 
 bool is_newline(char c) {

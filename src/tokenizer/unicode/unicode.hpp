@@ -114,10 +114,10 @@ inline bool is_white_space(char32_t c) {
 
 /// Returns the byte position after the white space that starts at `begin`; `begin` if there is none.
 std::size_t white_space_end(std::string_view text, std::size_t begin);
-/// Returns where the white space before `end` begins, or `end`. Does not search before `limit`.
+/// Returns where the white space before `end` begins; `end` if there is none. Does not search before `limit`.
 std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit = 0);
 
-/// Returns the lowercase (Unicode 17). For U+0130, whose lowercase is U+0069 U+0307, returns U+0069.
+/// Returns the lowercase of `c` (Unicode 17). For U+0130, whose lowercase is U+0069 U+0307, returns U+0069.
 char32_t to_lower(char32_t c);
 inline constexpr char32_t kDottedCapitalI = 0x130;
 inline constexpr char32_t kDotAbove = 0x307;
