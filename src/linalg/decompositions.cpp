@@ -57,7 +57,7 @@ using Dgemqrt = void(const char& side, const char& trans, const int& m, const in
                      double* c, const int& ldc, double* work, int& info, std::size_t side_length,
                      std::size_t trans_length);
 
-/// The QR decomposition of a matrix a [m, k], in the memory of a^T; if m <= k, R = a and Q = the identity.
+/// The QR decomposition of a matrix a [m, k], computed in place in a^T. If m <= k, R = a and Q = I.
 class Qr {
  public:
   explicit Qr(MatrixView<double> columns) : columns_(columns) {
