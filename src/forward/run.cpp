@@ -85,7 +85,7 @@ struct PassInputs {
   RunContext& context;
 };
 
-/// Computes the layers of a plan for Blocks. Uses the same buffers for all Blocks. Values that are not
+/// Computes the layers of a plan for Blocks. Buffers stay allocated from Block to Block. Values that are not
 /// needed at the same time share a buffer.
 class ForwardPass {
  public:

@@ -120,7 +120,7 @@ ColumnMajor square_copy(MatrixView<const double> a) {
   return column_major(a);
 }
 
-/// Returns the largest of values >= 0 (0 if there are none), or nullopt if a value is not finite.
+/// Returns the largest of `values`, which are >= 0; 0 if `values` is empty. nullopt if one is not finite.
 std::optional<double> largest_of(std::span<const double> values) {
   double top = 0;
   for (const double value : values) {

@@ -76,8 +76,8 @@ struct Product {
 };
 
 /// Matrix products for one instruction set. For a product with few rows, a BLAS spends most of its time on
-/// packing the weights. The kernels for few rows read weights in place where this is faster, and prefetch the
-/// next ones. For many rows, a set has its own kernels only if they are faster than the BLAS. The order in
+/// packing b. The kernels for few rows read b in place where this is faster, and prefetch its next elements.
+/// For many rows, a set has its own kernels only if they are faster than the BLAS. The order in
 /// which one kernel adds the terms of an output element does not depend on m or n.
 struct GemmKernels {
   using Multiply = void (*)(const Product& product,

@@ -48,8 +48,8 @@ struct VectorKernels {
                        n - i);
   }
 
-  /// A double factor that is not rounded to float. Rounding would change all scores by the same relative
-  /// error, which changes the weights of a head with large scores.
+  /// A double factor, stored as the sum of two floats. One float would change all attention scores by the
+  /// same relative error, which changes the pattern of a head with large scores.
   struct Factor {
     explicit Factor(double factor)
         : high(static_cast<float>(factor)),
