@@ -52,8 +52,8 @@ struct Block {
   std::size_t key_rows = 0;  // number of key rows
 };
 
-/// Divides the inputs of a batch into Blocks of up to `packed_rows` query rows, also in the decoder. A
-/// sequence with more rows, or with separate keys or values, is a separate Block.
+/// Divides the inputs of a batch into Blocks of up to `packed_rows` query rows, in the encoder and in the
+/// decoder. A sequence with more rows, or with separate keys or values, is a separate Block.
 [[nodiscard]] std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed_rows);
 
 /// Returns a Block with the same sequences and the rows that they have in another component of the model.

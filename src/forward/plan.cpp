@@ -165,7 +165,7 @@ std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
   return saturating_product(saturating_product(rows, cols), sizeof(float));
 }
 
-/// Returns the bytes of the buffers of the MLP or the experts. Keeps the routes of all rows if `routing`.
+/// Returns the bytes of the buffers of the MLP or the experts, and of all routes if `routing` is true.
 std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, std::uint64_t all_rows,
                         bool routing) {
   const model::ExpertsConfig& experts = layer.experts;
@@ -250,7 +250,7 @@ std::uint64_t logits_bytes(const model::ModelConfig& config, std::size_t rows) {
   return floats(rows, vocabulary + 3 * config.d_model);
 }
 
-/// Returns the largest number of tokens of a Block, with targets, that are looked up in embedding tables.
+/// Returns the number of tokens, of inputs and targets together, in the Block that has the most tokens.
 std::size_t looked_up(const std::vector<Block>& blocks, const input::Batch& batch) {
   std::size_t largest = 0;
   for (const Block& block : blocks) {
@@ -334,8 +334,8 @@ void require_targets(const model::ModelConfig& config, const input::Batch& batch
   for (const input::Sequence& sequence : batch.sequences) {
     if (sequence.target != nullptr) continue;
     fail(Status::bad_input,
-         "input {} has no target, which layer {} of the decoder needs; give a target for each input, "
-         "or select only heads of the encoder",
+         "input {} has no target, which layer {} of the decoder needs; give a target for each input "
+         "(--target-text or --target-ids), or select only heads of the encoder, without logits",
          escaped(sequence.id), model::layer_name(config, layer));
   }
 }

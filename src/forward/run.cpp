@@ -85,7 +85,7 @@ struct PassInputs {
   RunContext& context;
 };
 
-/// Computes the layers of a plan for Blocks. The object keeps its buffers for all Blocks. Values that are not
+/// Computes the layers of a plan for Blocks. Buffers stay allocated from Block to Block. Values that are not
 /// needed at the same time share a buffer.
 class ForwardPass {
  public:
@@ -382,8 +382,8 @@ void warn(const RowWarnings& rows, const model::ModelConfig& config, const input
                              model::head_name(config, row.head), row.query, text),
                  row.count);
   };
-  add("fully_masked_row", rows.fully_masked, "no key is visible, so all weights are 0");
-  add("non_finite_pattern", rows.non_finite, "the weights contain NaN or infinity");
+  add("fully_masked_row", rows.fully_masked, "no key is visible, so all attention weights are 0");
+  add("non_finite_pattern", rows.non_finite, "the attention weights contain NaN or infinity");
   add("non_finite_score", rows.infinite_score, "the score of a visible key is -inf");
 }
 

@@ -133,8 +133,9 @@ struct Selection {
 
 /// Runs all sequences through the model in float32 and passes the panels of each selected head to all
 /// observers. Stops after the last selected layer, or after the logits if an observer needs them. Throws the
-/// errors of check_batch, which it calls first, of make_plan and require_targets, and the exceptions of the
-/// observers. May add the warnings fully_masked_row, non_finite_pattern, non_finite_score and no_output_head.
+/// errors of check_batch, which it calls first, of make_plan, require_targets and Model::layer, and the
+/// exceptions of the observers. May add the warnings fully_masked_row, non_finite_pattern, non_finite_score
+/// and no_output_head.
 void run_forward(const model::Model& model, const input::Batch& batch, const Selection& selection,
                  std::span<Observer* const> observers, RunContext& context);
 

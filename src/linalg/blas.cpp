@@ -63,7 +63,7 @@ const Set* supported_set(std::string_view name, const Set* avx512, const Set* av
 
 // The library is loaded with dlopen at the first use. It is not linked, because the constructor of OpenBLAS
 // would then run before main, when attnctl cannot yet prevent the following:
-// - On a CPU that it does not know, OpenBLAS 0.3.21 uses SSE3 kernels, which are four to five times slower.
+// - OpenBLAS 0.3.21 uses SSE3 kernels, which are four to five times slower, on a CPU that it does not know.
 //   attnctl then sets OPENBLAS_CORETYPE and loads the library again.
 // - OpenBLAS maps a large buffer for each thread that it may start, and its threads compete with those of
 //   attnctl. attnctl sets the *_NUM_THREADS variables to 1 before it loads the library.
@@ -168,8 +168,9 @@ class Library {
     }
   }
 
-  /// If the user chose kernels with OPENBLAS_CORETYPE (`setting`), warns if OpenBLAS uses others. If not,
-  /// loads the library again with widest_kernel() if OpenBLAS chose kernels for older instructions.
+  /// If the user chose kernels with OPENBLAS_CORETYPE (`setting`), warns if OpenBLAS uses others.
+  /// Otherwise, if OpenBLAS chose kernels for older instructions, loads the library again with
+  /// widest_kernel(), and warns if OpenBLAS still uses such kernels.
   void choose_kernel(const std::string& setting) {
     const CpuFeatures cpu = CpuFeatures::of_this_cpu();
     if (!setting.empty()) {
@@ -322,7 +323,7 @@ void set_blas_callers(std::size_t threads) {
 
 // The LAPACK functions (with _ at the end) have Fortran's calling convention: arguments are passed by
 // address, and the lengths of strings follow. xtensor-blas calls dgesdd_, dgeev_ and dsyevd_ without these
-// lengths, so they are declared without them here.
+// lengths, so this file declares the three functions without lengths.
 extern "C" {
 
 void cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k,

@@ -14,9 +14,9 @@ namespace attnctl::linalg {
 /// Returns the name and version of the library, for example "OpenBLAS 0.3.21", "BLIS 0.9.0" or "oneMKL
 /// 2024.1". For other libraries, returns the folder and file name, for example "blas/libblas.so.3.11.0".
 [[nodiscard]] std::string blas_name();
-/// Returns the name of the kernels that the library chose for this CPU ("SkylakeX"), or "unknown".
+/// Returns the name of the kernels that the library uses, for example "SkylakeX", or "unknown".
 [[nodiscard]] std::string blas_kernel();
-/// Returns a warning if OPENBLAS_CORETYPE has no effect or OpenBLAS chose slow kernels; otherwise nullopt.
+/// Returns a warning if OPENBLAS_CORETYPE has no effect or OpenBLAS uses slow kernels; otherwise nullopt.
 /// Does not load the library; returns nullopt before it is loaded.
 [[nodiscard]] std::optional<std::string> blas_warning();
 
@@ -48,8 +48,8 @@ struct CpuFeatures {
 /// Returns false if the CPU lacks AVX or later instructions that a kernel needs. Does not check for SSE. True
 /// for unknown names.
 [[nodiscard]] bool runs_on(std::string_view kernel, const CpuFeatures& cpu);
-/// Returns true if a kernel uses older vector instructions (SSE, AVX, AVX2 with FMA, AVX-512) than those of
-/// widest_kernel(). False for unknown names.
+/// Returns true if a kernel uses older vector instructions than those of widest_kernel(). From old to new:
+/// SSE, AVX, FMA4, AVX2 with FMA, AVX-512, AVX-512 with BF16. False for unknown names.
 [[nodiscard]] bool is_narrow(std::string_view kernel, const CpuFeatures& cpu);
 
 }  // namespace attnctl::linalg

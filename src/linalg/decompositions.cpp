@@ -57,7 +57,7 @@ using Dgemqrt = void(const char& side, const char& trans, const int& m, const in
                      double* c, const int& ldc, double* work, int& info, std::size_t side_length,
                      std::size_t trans_length);
 
-/// The QR decomposition of a matrix a [m, k], in the memory of a^T; if m <= k, R = a and Q = the identity.
+/// The QR decomposition of a matrix a [m, k], computed in place in a^T. If m <= k, R = a and Q = I.
 class Qr {
  public:
   explicit Qr(MatrixView<double> columns) : columns_(columns) {
@@ -120,7 +120,7 @@ ColumnMajor square_copy(MatrixView<const double> a) {
   return column_major(a);
 }
 
-/// Returns the largest of values >= 0 (0 if there are none), or nullopt if a value is not finite.
+/// Returns the largest of `values`, which are >= 0; 0 if `values` is empty. nullopt if one is not finite.
 std::optional<double> largest_of(std::span<const double> values) {
   double top = 0;
   for (const double value : values) {

@@ -17,7 +17,7 @@ namespace attnctl::linalg {
 /// Returns the value as an integer of BLAS and LAPACK. Throws std::logic_error if it does not fit.
 [[nodiscard]] int blas_int(std::size_t value);
 
-/// The constant operands and the factors of a product whose result has elements of type T, float or double.
+/// Types of the constant operands and the factors of a product. T (float or double) is not deduced from them.
 template <typename T>
 using Operand = std::type_identity_t<MatrixView<const T>>;
 template <typename T>

@@ -51,7 +51,7 @@ void rotate(Pool& pool, const model::RotaryConfig& config, const RotaryTable& ta
 /// logarithms in float32 like the original.
 [[nodiscard]] std::size_t disentangled_row(const model::DisentangledConfig& config, std::int64_t distance);
 
-/// Position weights of all heads of a layer.
+/// Tables for the position terms of all heads of a layer.
 struct PositionTables {
   MatrixView<const float> relative_bias;  // [rows, heads], row b for bucket b
   /// The distance embeddings of disentangled attention, projected to the keys and queries of all heads. Each
@@ -63,7 +63,7 @@ struct DistanceBuffers {
   Buffer normed, keys, queries;
 };
 
-/// Returns the tables of a layer. The distances are in the buffers.
+/// Returns the tables of a layer. distance_keys and distance_queries are stored in `buffers`.
 [[nodiscard]] PositionTables position_tables(Pool& pool, const model::AttentionConfig& config,
                                              const model::AttentionWeights& weights,
                                              DistanceBuffers& buffers);
@@ -87,13 +87,13 @@ class PositionBias {
 
   std::size_t queries_;
   double scale_;
-  std::vector<float> alibi_;  // [keys], or empty without ALiBi
-  /// [queries + keys - 1], at index key - query + queries - 1; empty without T5 buckets.
+  std::vector<float> alibi_;  // [keys], the ALiBi terms; empty without ALiBi
+  /// [queries + keys - 1], the T5 terms, at index key - query + queries - 1; empty without T5 buckets.
   std::vector<float> relative_;
   /// [queries + keys - 1], at the same index as in relative_: the column of content_ and position_. Empty
   /// without disentangled attention.
   std::vector<std::uint32_t> rows_;
-  /// [queries, c] and [keys, c], for a range of c table rows; empty if the term is not used.
+  /// Products with a range of c table rows: [queries, c] and [keys, c]. Empty if the term is not used.
   OwnedMatrix<float> content_, position_;
 };
 

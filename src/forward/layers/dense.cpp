@@ -25,7 +25,7 @@ std::size_t boundary(std::size_t extent, std::size_t index, std::size_t parts, s
   return std::min(extent, units * index / parts * unit);
 }
 
-/// Returns an upper bound of the size of a part if `extent` is divided into `parts` parts.
+/// Returns an upper bound of the rows or columns of a part if `extent` is divided into `parts` parts.
 std::size_t largest(std::size_t extent, std::size_t parts, std::size_t unit) {
   const std::size_t units = (extent + unit - 1) / unit;
   return std::min(extent, (units + parts - 1) / parts * unit);

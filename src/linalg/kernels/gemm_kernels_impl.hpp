@@ -149,7 +149,7 @@ template <typename Batch>
   }
 }
 
-/// Computes c = a b^T for few rows of a. Vectors of partial sums run along k, one per element of a tile.
+/// Computes c = a b^T for few rows of a. Each element of a tile has a vector of partial sums along k.
 template <typename Arch>
 struct NtKernel {
   using Batch = xsimd::batch<float, Arch>;
@@ -323,7 +323,7 @@ struct NnKernel {
      ...);
   }
 
-  /// Computes `count` rows and the columns [first, last) of a tile; in a buffer if `first` is not 0.
+  /// Computes `count` rows and the columns [first, last) of a tile. Uses a buffer if `first` is not 0.
   template <typename Step>
   static void tile_part(Tile t, Step&& step, std::size_t count, std::size_t first, std::size_t last) {
     constexpr std::make_index_sequence<kVectors> widths;
@@ -391,7 +391,7 @@ struct NnKernel {
     const std::size_t row_tiles = (p.m + kMr - 1) / kMr;
     const std::size_t col_tiles = (block.count + kNr - 1) / kNr;
     const float* const b = p.b + block.first_inner * p.b_stride + block.first_col;
-    // Packs the block if its last tile is incomplete. Also packs narrow tiles that are used several times.
+    // Packs the block if its last tile is incomplete, or if its tiles are narrow and used several times.
     const bool packed = block.count % kNr != 0 || (kNr < 64 && row_tiles > 1);
     if (packed) pack(b, p.b_stride, block.depth, block.count, workspace);
     constexpr std::size_t lines = kNc / 16;
@@ -421,7 +421,7 @@ struct NnKernel {
       const std::size_t depth = p.k - first < kKc ? p.k - first : kKc;
       for (std::size_t j = 0; j < p.n; j += kNc) {
         const std::size_t count = p.n - j < kNc ? p.n - j : kNc;
-        // Prefetches the next part of b in reading order, if it is a complete one.
+        // Prefetches the next part of b in reading order, if it is a complete block.
         const std::size_t ahead = j / kNc + kBlocksAhead;
         const std::size_t row = first + ahead / blocks * kKc;
         const std::size_t col = ahead % blocks * kNc;

@@ -49,8 +49,8 @@ struct Kernels {
   void (*relu_squared)(std::span<float> x);
   void (*tanh)(std::span<float> x);
 
-  /// Returns the sum of x ln x for x >= 0 (0 ln 0 = 0). Blocks of x are added in float, and the sums of the
-  /// blocks in double. NaN gives NaN.
+  /// Returns the sum of x ln x for x >= 0 (0 ln 0 = 0). Adds the terms of a block of x in float, and the sums
+  /// of the blocks in double. NaN gives NaN.
   double (*sum_x_log_x)(std::span<const float> x);
   /// Returns the sum of (a + b) ln(a + b), computed like sum_x_log_x.
   double (*sum_x_log_x_of_sum)(std::span<const float> a, std::span<const float> b);
@@ -76,8 +76,8 @@ struct Product {
 };
 
 /// Matrix products for one instruction set. For a product with few rows, a BLAS spends most of its time on
-/// packing the weights. The kernels for few rows read weights in place where this is faster, and prefetch the
-/// next ones. For many rows, a set has its own kernels only if they are faster than the BLAS. The order in
+/// packing b. The kernels for few rows read b in place where this is faster, and prefetch its next elements.
+/// For many rows, a set has its own kernels only if they are faster than the BLAS. The order in
 /// which one kernel adds the terms of an output element does not depend on m or n.
 struct GemmKernels {
   using Multiply = void (*)(const Product& product,
@@ -88,7 +88,7 @@ struct GemmKernels {
   Multiply nn;                // few rows; computes a b, b is [k, n]
   Multiply nt_many, nn_many;  // the same for many rows; null if the BLAS is as fast
   /// Multiplies a by the columns [first_col, first_col + n) of a packed b. The packed b consists of panels
-  /// [k, panel_cols], which begin b_stride floats apart.
+  /// with panel_cols columns and at least k rows, which begin b_stride floats apart.
   void (*panels)(const Product& product, std::size_t first_col);
   std::size_t panel_cols;
   /// Pack one panel of at most panel_cols columns: of b [k, n], or of b^T from b [n, k].
@@ -126,7 +126,8 @@ inline constexpr std::size_t kGemmWorkspace = std::size_t{1} << 17U;
   return finite;
 }
 
-/// Return the set of one instruction set, or null if the build does not contain it. Do not check the CPU.
+/// These return the set of one instruction set, or null if the build does not contain it. They do not check
+/// whether the CPU supports the instructions.
 [[nodiscard]] const Kernels* baseline_kernels();
 [[nodiscard]] const Kernels* avx2_kernels();
 [[nodiscard]] const Kernels* avx512_kernels();

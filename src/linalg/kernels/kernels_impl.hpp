@@ -12,8 +12,8 @@
 
 // The Kernels of kernels.hpp for one instruction set. One source file per instruction set includes this
 // header. All functions are in an unnamed namespace and, of the standard library, call only members of
-// std::span and std::numeric_limits, which are inlined. Of any other inline function, the linker could keep
-// the copy that is compiled here for the whole program, with instructions that other CPUs do not support.
+// std::span and std::numeric_limits, which are inlined. For any other inline function, the whole
+// program could get the copy that is compiled here, with instructions that other CPUs do not support.
 
 namespace attnctl::linalg {
 namespace {
@@ -48,8 +48,8 @@ struct VectorKernels {
                        n - i);
   }
 
-  /// A double factor that is not rounded to float. Rounding would change all scores by the same relative
-  /// error, which changes the weights of a head with large scores.
+  /// A double factor, stored as the sum of two floats. One float would change all attention scores by the
+  /// same relative error, which changes the pattern of a head with large scores.
   struct Factor {
     explicit Factor(double factor)
         : high(static_cast<float>(factor)),
@@ -86,8 +86,8 @@ struct VectorKernels {
     return n - begin < kSumBlock ? n : begin + kSumBlock;
   }
 
-  /// Returns the sum over x. add(sum, values) adds a vector to a partial sum. Lanes after the last element
-  /// are `filler` and must add 0.
+  /// Returns the sum of a function of x[i]. add(sum, values) adds the values of the function for a vector to
+  /// a partial sum. Lanes after the last element are `filler` and must add 0.
   template <typename F>
   static double sum_of(const float* x, std::size_t n, float filler, const F& add) {
     double total = 0;
@@ -176,8 +176,8 @@ struct VectorKernels {
     return has_nan;
   }
 
-  /// Computes the mean in two passes: the second pass subtracts the mean of the deviations, which is the
-  /// rounding error of the first. Thus a row of equal values has a deviation of exactly 0.
+  /// Subtracts the mean in two parts: first the rounded mean, then the mean of the deviations from it, which
+  /// is its rounding error. Thus a row of equal values gives exactly 0 before gain and bias.
   static void layer_norm(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                          float eps, std::span<float> out) {
     const std::size_t n = x.size();

@@ -15,7 +15,7 @@
 // rational function, with the square in two parts: W. J. Cody, Rational Chebyshev approximations for the
 // error function, Math. Comp. 23, 1969. Exact products and sums: T. J. Dekker, A floating-point technique for
 // extending the available precision, Numer. Math. 18, 1971, and D. E. Knuth, The Art of Computer Programming
-// 2, 4.2.2. They need -ffp-contract=off (cmake/simd.cmake).
+// 2, 4.2.2. These products and sums need -ffp-contract=off (cmake/simd.cmake).
 
 namespace attnctl::linalg {
 namespace {
@@ -143,9 +143,9 @@ struct Lanes<xsimd::avx512bw> {
 #endif
 
 /// Tables for log2(m) with m in [1, 2). This interval is divided into `parts` equal parts, and v is a number
-/// in each part: about the middle, but 1 in the first part, so that log2(1) is exactly 0. `inverses` holds 1
-/// / v, `logarithms` holds log2(v), and `rest` holds the coefficients of a polynomial for log2(1 + r) / r.
-/// The bits of m, shifted right by `shift`, end with the index of its part.
+/// in each part: about the middle, but 1 in the first part, so that log2(1) is exactly 0. kInverses holds 1 /
+/// v, kLogarithms holds log2(v), and kRest holds the coefficients of a polynomial for log2(1 + r) / r.
+/// The bits of m, shifted right by kShift, end with the index of its part.
 template <std::size_t parts>
 struct Log2Parts;
 
