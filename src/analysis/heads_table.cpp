@@ -28,9 +28,9 @@ constexpr std::array<Definition, 6> kRankMetrics = {
      {"ov_stable_rank", "", "[1, rank]", "", "sum(s^2) / max(s)^2 of the singular values s",
       "Rudelson and Vershynin 2007"},
      {"qk_numerical_rank", "", "[0, rank]", "rank for random weights",
-      "singular values above max(rows, columns) eps(float32) max(s)", "numpy.linalg.matrix_rank"},
+      "number of singular values above max(rows, columns) eps(float32) max(s)", "numpy.linalg.matrix_rank"},
      {"ov_numerical_rank", "", "[0, rank]", "rank for random weights",
-      "singular values above max(rows, columns) eps(float32) max(s)", "numpy.linalg.matrix_rank"}}};
+      "number of singular values above max(rows, columns) eps(float32) max(s)", "numpy.linalg.matrix_rank"}}};
 constexpr std::array<Definition, 2> kOffsetMetrics = {
     {{"best_offset", "tokens", "[-8, 8]", "",
       "the most frequent offset key - query of the largest weight of a row (of equal weights, that of the "

@@ -202,7 +202,7 @@ constexpr std::array<Definition, 10> kSubspaceColumns = {
     {{"effective_rank", "", "[1, rank]", "Gaussian projection: 63.3 at d 768, d_head 64",
       "exp of the entropy of the singular values of a projection / their sum", "Roy and Vetterli 2007"},
      {"numerical_rank", "", "[0, rank]", "rank for random weights",
-      "singular values above max(rows, columns) eps(float32) max(s)", "numpy.linalg.matrix_rank"},
+      "number of singular values above max(rows, columns) eps(float32) max(s)", "numpy.linalg.matrix_rank"},
      {"ov_copying", "", "[-1, 1]", "about 0 for random weights",
       "Re(sum l) / sum abs(l) over the eigenvalues l of W_E OV W_U", "Elhage et al. 2021, copying heads"},
      {"projection", "", "w_q, w_k, w_v or w_o", "", "matrix whose column space (W_O: row space) is compared"},

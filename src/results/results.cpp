@@ -27,7 +27,7 @@ constexpr std::array kKeys = {
     Definition{"head", "", "from 0", "",
                "number of the head in its layer, or in JSON and text its name, layer.head, such as 3.1", ""},
     Definition{"index", "", "from 0", "", "number of the head in its layer", ""},
-    Definition{"kv_head", "", "from 0", "", "number of the head whose keys and values the head uses", ""},
+    Definition{"kv_head", "", "from 0", "", "number of the key/value head that the head uses", ""},
     Definition{"input", "", "", "", "id of the input, or its number from 0", ""},
     Definition{"position", "", "from 0", "", "position of the token in its input", ""},
     Definition{"token", "", "", "", "the token as the tokenizer writes it", ""},
