@@ -213,7 +213,7 @@ TEST_CASE("faults in bare attention are reported with the tensor or key") {
            {{{"layers.0.W_q", {8, 8}}}, R"({"heads": 2, "layers": 2})", {"layers.1.W_q"}},
            {{{"layers.0.W_q", {8, 8}}, {"layers.0.W_v", {8, 6}}},
             R"({"heads": 2, "layers": 2})",
-            {"/layers", "width 6 and its input has width 8"}},
+            {"/layers", "width 6 and input width 8"}},
            {{{"W_q", {8, 8}}, {"embedding", {3, 7}}},
             R"({"heads": 2})",
             {"\"embedding\": got shape [3, 7], need [3, 8]"}},

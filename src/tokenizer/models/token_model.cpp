@@ -36,7 +36,8 @@ class WordPiece final : public TokenModel {
         trie_(file.vocabulary, vocabulary_),
         continuation_(trie_.walk(model.string("continuing_subword_prefix", "##"))) {
     const std::int64_t longest = model.integer("max_input_chars_per_word", 100);
-    if (longest < 0) model.refuse("max_input_chars_per_word", fmt::format("got {}, need at least 0", longest));
+    if (longest < 0)
+      model.refuse("max_input_chars_per_word", fmt::format("got {}, need at least 0", longest));
     longest_ = static_cast<std::size_t>(longest);
   }
 
