@@ -51,8 +51,8 @@ struct Embedding {
   model::Lease<model::EmbeddingWeights> weights;
 };
 
-/// Returns the token embeddings [n, width]: rows of the token table, scaled if the model scales them; the
-/// given embeddings; or the class token and the projected patches of an image.
+/// Returns the token embeddings [n, width]: rows of the token table, with scaling and token dropout if the
+/// model has them; the given embeddings; or the class token and the projected patches of an image.
 [[nodiscard]] Matrix token_embeddings(const Embedding& embedding, const input::Sequence& sequence);
 /// Returns the token embeddings plus token types and, unless config.positions_last, positions [n, width].
 [[nodiscard]] Matrix embedding_sum(const Embedding& embedding, const input::Sequence& sequence);

@@ -270,7 +270,7 @@ TEST_CASE("merge names the shards that are missing or not finished") {
     const RunResult result = merge(row.first);
     CHECK(result.status == 3);
     CHECK(result.err.find(row.second) != std::string::npos);
-    CHECK(result.err.find("blocks of sentences are done; give the finished states") != std::string::npos);
+    CHECK(result.err.find("blocks are done; give the finished states") != std::string::npos);
   }
   // The first two blocks of the merged state are neighbours, so the number of shards is unknown.
   const std::string half = study.path("half.state");

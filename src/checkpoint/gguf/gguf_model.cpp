@@ -399,8 +399,9 @@ class GgufMapping {
     const auto all = metadata_.integer(full("attention.head_count")).value();
     const auto heads = static_cast<std::size_t>(metadata_.integer(full(row.heads)).value_or(all));
     if (tensor.shape.front() % (2 * heads) != 0) {
-      refuse_tensor(file_, tensor.name, "got shape {}, need rows for {} heads ({}) of an even width",
-                    to_string(tensor.shape), heads, full(row.heads));
+      refuse_tensor(file_, tensor.name,
+                    "got shape {}, need a multiple of {} rows, two for each of the {} heads",
+                    to_string(tensor.shape), 2 * heads, heads);
     }
     return heads;
   }

@@ -367,7 +367,7 @@ ParameterCount count_parameters(const ModelConfig& config) {
 
 Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length) {
   const AttentionConfig& attention = config.layers.at(0).attention;
-  const std::uint64_t B = batch;  // NOLINT(readability-identifier-naming): as in the formulas
+  const std::uint64_t B = batch;  // NOLINT(readability-identifier-naming): as in the shapes [B, n, d]
   const std::uint64_t n = length;
   const std::uint64_t h = attention.heads;
   const std::uint64_t s = attention.query_slices();

@@ -82,8 +82,8 @@ inline void remove_biases(LayerSpec& layer) {
   return {.gain = {name + ".weight"}};
 }
 
-/// Returns a head without a transform. The output matrix is the tensor `name` if stored, otherwise the token
-/// embedding table.
+/// Returns an output head without a transform. The output matrix is the tensor `name`.weight if stored,
+/// otherwise the token embedding table.
 [[nodiscard]] inline HeadSpec plain_head(const std::string& name) {
   return {.decoder = linear_without_bias(name)};
 }
