@@ -99,7 +99,7 @@ formats::NpyHeader member_header(const MappedFile& file, const formats::StoredMe
   const std::size_t end = formats::npy_header_end(where, first_bytes(formats::kNpyPreamble));
   const std::string text = first_bytes(end);
   if (const auto size = std::min<std::uint64_t>(text.size(), member.size); size < end)
-    refuse(where, "got {} bytes, need a header of {}", size, end);
+    refuse(where, "got {} bytes, but the header alone needs {}; the array is cut off", size, end);
   return formats::read_npy_header(where, text, member.size - end);
 }
 

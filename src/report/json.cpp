@@ -28,7 +28,7 @@ char* write_number(char* to, const NumberFormat& format, T value) {
 /// end after `row`.
 std::size_t lists_at(const Shape& shape, std::size_t row) {
   std::size_t lists = 0;
-  std::size_t rows = 1;  // number of rows in a list of dimension d
+  std::size_t rows = 1;  // number of rows in one list with the elements of axis d
   for (std::size_t d = shape.size() - 1; d > 0; --d) {
     if (row % rows != 0) break;
     ++lists;

@@ -325,8 +325,9 @@ struct Results {
 /// Returns the view with this name; the first view if `name` is empty. Throws Error(usage) if there is none.
 [[nodiscard]] const View& view_named(const Results& results, const std::string& name);
 
-/// Returns a heatmap [layers, heads] of a column of numbers, which `name` selects: COLUMN, or TABLE.COLUMN.
-/// If columns before it have texts, offsets, positions or ranges, each combination of these has a heatmap.
+/// Returns heatmaps [layers, heads] of a column of numbers, which `name` selects: COLUMN, or TABLE.COLUMN. There
+/// is one for each combination of the texts, and of the numbers in the columns offset, position, first and
+/// last, in the columns before it.
 /// Throws Error(usage) if no table has this column after a column `head`, or if it has no numbers.
 [[nodiscard]] HeatmapPage heads_page(const Results& results, const std::string& name);
 

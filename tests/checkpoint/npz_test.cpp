@@ -241,7 +241,7 @@ TEST_CASE("bad NPY files are rejected, also in an archive") {
       const auto archive =
           folder.write("x.npz", zip({{.name = "x.npy", .data = row.bytes, .deflated = deflated}}));
       auto inside = parts;
-      if (row.what == "a header longer than the file") inside.front() = "need a header of";
+      if (row.what == "a header longer than the file") inside.front() = "the header alone needs";
       check_refusal([&] { (void)open_checkpoint(archive, warnings); }, row.status, inside);
       check_weights_refused(archive, row.status);
     }

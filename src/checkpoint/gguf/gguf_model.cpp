@@ -324,7 +324,8 @@ class GgufMapping {
     const std::string to(key.key);
     if (metadata_.find(name) == nullptr) {
       if (!key.needed) return;
-      refuse(file_, "metadata \"{}\": missing, need a number above 0", name);
+      refuse(file_, "metadata \"{}\": missing, need {} above 0", name,
+             key.type == GgufKeyType::number ? "a number" : "an integer");
     }
     if (key.type == GgufKeyType::number) {
       const double value = metadata_.number(name).value();

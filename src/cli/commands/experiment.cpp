@@ -402,6 +402,7 @@ std::size_t target_id(const std::string& target, const OpenModel& open) {
   }
   if (!id) fail(Status::usage, "--target: \"{}\" is not a token of the vocabulary", escaped(target));
   const std::size_t size = open.model.config().embedding.vocabulary;
+  if (size == 0) fail(Status::usage, "--target: this model has no token ids; gradients need a vocabulary");
   if (static_cast<std::size_t>(*id) >= size)
     fail(Status::usage, "--target: the model has ids 0 to {}, got {}", size - 1, *id);
   return static_cast<std::size_t>(*id);

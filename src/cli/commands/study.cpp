@@ -303,8 +303,7 @@ void refuse_partial(const study::StudyState& state, std::uint64_t shards, std::v
   if (problems.empty())
     problems.push_back(
         fmt::format("blocks are missing (the first: {})", fmt::join(state.missing(blocks, 5), ", ")));
-  fail(Status::bad_input,
-       "{}: {}{} blocks are done; give the finished states of all shards, or --partial",
+  fail(Status::bad_input, "{}: {}{} blocks are done; give the finished states of all shards, or --partial",
        shown(fmt::format("{}", fmt::join(problems, ", "))), state.blocks_done(),
        blocks == 0 ? "" : fmt::format(" of {}", blocks));
 }

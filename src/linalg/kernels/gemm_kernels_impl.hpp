@@ -488,7 +488,7 @@ struct PackingKernel {
     return {data, p.k - at.inner < kKc ? p.k - at.inner : kKc, p.n - at.col < kNr ? p.n - at.col : kNr};
   }
 
-  /// Multiplies all rows of a by one panel. Calls `step` once per step of the tiles.
+  /// Multiplies all rows of a by one panel. In each tile of rows, calls `step` once per index along k.
   template <typename Step>
   static void pass(const Product& p, Place at, const PanelSource& own, const float* panel, Step& step) {
     const std::size_t tiles = row_tiles(p);

@@ -19,7 +19,7 @@ using attnctl::to_string;  // the overload for Shape
 
 /// The component of a model that a layer belongs to. A model with a single stack of layers uses `none`. In
 /// encoder-decoder models, each layer of the decoder is two entries of ModelConfig::layers: `decoder` is the
-/// self-attention, and `cross` is the attention to the encoder's output and the MLP.
+/// self-attention, and `cross` is the MLP and, before it, the attention to the encoder's output.
 enum class Component { none, encoder, decoder, cross };
 
 /// Returns "enc", "dec", "cross", or "" for none.

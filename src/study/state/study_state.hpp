@@ -50,10 +50,10 @@ struct StudyHeader {
   }
 };
 
-/// The measures of one block or of a whole study, including those on shuffled sentences and random models.
+/// The measures of one block or of a whole study, including those on shuffled tokens and random models.
 struct StudyMeasures {
   Measures own;                 // [StudyHeader::measures]
-  Measures shuffled;            // on shuffled sentences, [shuffled_measures()]; merged over all repetitions
+  Measures shuffled;            // on sentences with shuffled tokens, [shuffled_measures()], merged over all repetitions
   std::vector<Measures> nulls;  // on random models, [null_models, measures that give evidence]
 
   /// Creates empty measures. `header` must outlive them.
@@ -147,7 +147,7 @@ class StudyState {
 
   /// Returns the results of all measures, and the roles if the measure `roles` is selected.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
-  /// Adds a warning if measures have no data, or throws Error(bad_input) if --measures was given (`named`).
+  /// If measures have no data, adds a warning or, if --measures was given (`named`), throws Error(bad_input).
   void check_data(bool named, Warnings& warnings) const;
 
   /// Writes magic, version, length and content of the state, and the XXH64 of the content, then commits.
