@@ -63,7 +63,8 @@ std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
 void read_images(const std::string& path, const model::ModelConfig& config, input::Batch& batch) {
   const PatchGrid& grid = config.embedding.pixels;
   if (!grid.present()) {
-    fail(Status::bad_input, "--pixels {}: a model of type {} does not read images; give --text, --ids or --embeddings",
+    fail(Status::bad_input,
+         "--pixels {}: a model of type {} does not read images; give --text, --ids or --embeddings",
          escaped(path), config.family);
   }
   const FileArray<float> array = read_array(path);
