@@ -314,8 +314,8 @@ void check_batch(const model::Model& model, const input::Batch& batch) {
   };
   if (std::ranges::any_of(config.layers, is_impossible, &model::LayerConfig::attention)) {
     fail(Status::bad_input,
-         "{}: linear attention has no scores, so it does not support relative positions that are added to "
-         "scores (ALiBi, T5 buckets, DeBERTa)",
+         "{}: linear attention does not support relative positions that are added to scores (ALiBi, T5 "
+         "buckets, DeBERTa)",
          escaped(model.name()));
   }
   for (const input::Sequence& sequence : batch.sequences) {

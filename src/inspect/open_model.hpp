@@ -24,7 +24,7 @@ struct OpenModel {
   input::TextEncoder encoder;
 };
 /// Opens a model: a directory, a weights file, or a name in the local Hugging Face cache. `config` is the
-/// path of a configuration file to use instead of the one next to the model.
+/// path of a configuration file to use instead of the model's own.
 [[nodiscard]] OpenModel open_model(const std::string& model, const std::optional<std::string>& config,
                                    Warnings& warnings);
 

@@ -191,9 +191,10 @@ class Model {
 
   /// Return upper bounds, in bytes, of the memory of the weights above as float32, including the temporary
   /// memory during their conversion. These functions do not read the weights. embedding_bytes() counts both
-  /// embeddings; `rows` is the number of rows that are read from each embedding table, and these rows are
-  /// counted in their stored type, with the neighbouring pages that the system loads. head_bytes() includes
-  /// the final norm and the norm of the encoder.
+  /// embeddings; `rows` is the number of rows that are read from each embedding table. These rows are counted
+  /// in their stored type, with the neighbouring pages that the system loads; a table that must be decoded,
+  /// such as a quantized one, is counted as a whole. head_bytes() includes the final norm and the norm of the
+  /// encoder.
   [[nodiscard]] std::uint64_t layer_bytes(std::size_t index) const;
   [[nodiscard]] std::uint64_t attention_bytes(std::size_t index) const;
   [[nodiscard]] std::uint64_t embedding_bytes(std::size_t rows) const;

@@ -43,8 +43,7 @@ void check_gradient(const model::Model& model, const input::Sequence& sequence) 
   if (const std::string_view what = unsupported_mechanism(model.config()); !what.empty())
     fail(Status::bad_input, "{}: gradients do not support {}", escaped(model.name()), what);
   if (sequence.key_embeddings.rows() > 0)
-    fail(Status::bad_input, "input {}: gradients do not support separate keys",
-         escaped(sequence.id));
+    fail(Status::bad_input, "input {}: gradients do not support separate keys", escaped(sequence.id));
 }
 
 // In this file, d_x is the derivative of the logit with respect to x.

@@ -139,7 +139,7 @@ struct DistanceOptions {
   double strength = 16;    // score of the event's key without noise; the other keys have the score 0
   double noise = 0.5;      // root mean square norm of a token's noise
   std::size_t window = 8;  // tokens in the window of local attention, including the query; at least 2
-  double decay = 0.9;      // decay of the recurrence baseline, 0..1
+  double decay = 0.9;      // share of its state that the recurrence baseline keeps per step
   std::uint64_t seed = 0;
 };
 

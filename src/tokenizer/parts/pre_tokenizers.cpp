@@ -78,8 +78,8 @@ int script_of(char32_t c, int last) {
 }
 
 /// Returns a step that cuts each piece where the script changes. ASCII digits and punctuation have the
-/// script Common. A space, or a character for which script_of() returns `last`, belongs to the same piece as
-/// the character before it. At the beginning of a piece such characters are dropped, as in Hugging Face
+/// script Common. A space, or a character without a script in the table, belongs to the same piece as the
+/// character before it. At the beginning of a piece such characters are dropped, as in Hugging Face
 /// tokenizers.
 TextStep make_unicode_scripts(const PartConfig& /*config*/) {
   return cut_by_group([](char32_t c, int last) { return script_of(c, last); });
