@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <numbers>
 #include <optional>
-#include <stdexcept>
 
 namespace attnctl {
 

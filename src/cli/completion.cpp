@@ -5,7 +5,6 @@
 
 #include <fmt/ranges.h>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/session.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-#include <tuple>
 
 #include <fmt/format.h>
 #include <xtensor-blas/xlinalg.hpp>

@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -325,10 +324,10 @@ struct Results {
 /// Returns the view with this name; the first view if `name` is empty. Throws Error(usage) if there is none.
 [[nodiscard]] const View& view_named(const Results& results, const std::string& name);
 
-/// Returns heatmaps [layers, heads] of a column of numbers, which `name` selects: COLUMN, or TABLE.COLUMN. There
-/// is one for each combination of the texts, and of the numbers in the columns offset, position, first and
-/// last, in the columns before it.
-/// Throws Error(usage) if no table has this column after a column `head`, or if it has no numbers.
+/// Returns heatmaps [layers, heads] of a column of numbers, which `name` selects: COLUMN, or TABLE.COLUMN.
+/// There is one for each combination of the texts, and of the numbers in the columns offset, position, first
+/// and last, in the columns before it. Throws Error(usage) if no table has this column after a column `head`,
+/// or if it has no numbers.
 [[nodiscard]] HeatmapPage heads_page(const Results& results, const std::string& name);
 
 [[nodiscard]] Record warning_record(const Warning& warning);

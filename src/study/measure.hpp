@@ -377,8 +377,7 @@ using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
   return {names.of(target), Cell()};
 }
 
-/// Base class of a measure whose state is one `State` per head, and TokenNames if the states refer to tokens
-/// (otherwise an empty array, which has no bytes in the file of the state).
+/// Base class of a measure whose state is one `State` per head, with TokenNames if these refer to tokens.
 template <typename State, typename Names = std::array<std::uint64_t, 0>>
 class PerHead : public PartsMeasure<PerHead<State, Names>> {
  public:

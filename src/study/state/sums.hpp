@@ -173,8 +173,7 @@ class RatioSums {
     if (std::exchange(sequence_, sequence) != sequence) add(std::exchange(open_, {}));
     return open_;
   }
-  /// Returns the members to save, load and merge. First adds the open sentence, which is then complete. The
-  /// functions below do not count an open sentence.
+  /// Adds the open sentence, which the functions below do not count, and returns the members of the state.
   auto parts() {
     add(std::exchange(open_, {}));
     return std::tie(sentences_, rows_, rows_squared_, sum_, null_, sum_squared_, sum_rows_);
