@@ -170,7 +170,7 @@ struct RoleSums {
 
 /// Values of a panel that do not depend on the attention weights.
 struct RoleNulls {
-  /// The null and the row count of each term, over those of its rows that see more than one key. Each sum is 0.
+  /// Null and row count of each term, over those of its rows that see more than one key. Each sum is 0.
   RoleSums<SentenceTerm> terms;
   std::vector<double> log_keys;  // [rows of the panel], ln(visible keys); 0 if one key is visible
 };
