@@ -52,8 +52,8 @@ struct StudyHeader {
 
 /// The measures of one block or of a whole study, including those on shuffled tokens and random models.
 struct StudyMeasures {
-  Measures own;                 // [StudyHeader::measures]
-  Measures shuffled;            // on sentences with shuffled tokens, [shuffled_measures()], merged over all repetitions
+  Measures own;       // [StudyHeader::measures]
+  Measures shuffled;  // on sentences with shuffled tokens, [shuffled_measures()], merged over all repetitions
   std::vector<Measures> nulls;  // on random models, [null_models, measures that give evidence]
 
   /// Creates empty measures. `header` must outlive them.
