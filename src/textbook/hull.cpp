@@ -366,9 +366,9 @@ class Decision {
   }
 
   /// Returns a query q with q x <= q p for all other points x and q x < q p for at least one point of `tied`.
-  /// Returns nullopt if none exists; then p is a convex combination in which all points of `tied` have positive
-  /// weights. The query is the dual solution of min over w >= 0 of
-  /// |sum_x w_x (x - p) + sum_{x in tied} (x - p)|_1.
+  /// Returns nullopt if none exists; then p is a convex combination in which all points of `tied` have
+  /// positive weights. The query is the dual solution of min over w >= 0 of |sum_x w_x (x - p) + sum_{x in
+  /// tied} (x - p)|_1.
   [[nodiscard]] std::optional<RationalVector> lower_some(const Indices& tied) const {
     std::vector<mpz_class> target(exact_.cols());
     std::vector<double> guess_target(scaled_.cols());
