@@ -193,8 +193,5 @@ TEST_CASE("experiment distance accepts a target that is longer than the input") 
   for (const auto& row : document["rows"])
     if (row["pairs"] != 0) sums[row["layer"].get<int>()] += row["share"].get<double>();
   CHECK(sums.size() == 4);
-  for (const auto& [layer, sum] : sums) {
-    CAPTURE(layer);
-    CHECK(sum == doctest::Approx(1));
-  }
+  for (const auto& sum : sums) CHECK(sum.second == doctest::Approx(1));
 }
