@@ -182,7 +182,7 @@ std::vector<std::size_t> find_word(const Sequence& sequence, const tokenizer::Vo
   }
   std::size_t occurrence = 1;
   const std::size_t hash = word.rfind('#');
-  if (hash != std::string_view::npos && hash > 0) {
+  if (hash != std::string_view::npos && hash > 0 && !vocabulary.id(word)) {
     const auto number = parse_number(word.substr(hash + 1));
     if (number && *number > 0) {
       occurrence = *number;

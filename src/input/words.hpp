@@ -48,12 +48,12 @@ struct WordUnits {
                                        const tokenizer::Vocabulary& vocabulary);
 
 /// Returns the positions of the tokens that `word` names. `word` names a position ("7"), the first occurrence
-/// of a word or token ("it"), or the n-th occurrence ("it#2"). The search first compares whole words, with or
-/// without the punctuation around them, then the parts of words between punctuation ("mother" in
-/// "mother-in-law"), then tokens. If nothing is equal, the search repeats these steps ignoring ASCII case.
-/// The first step that finds an equal word decides. Returns an empty vector if nothing matches, or if the
-/// position or the occurrence does not exist. If Sequence::word_texts is empty, the words are those of
-/// Vocabulary::words, and only whole words and tokens are compared.
+/// of a word or token ("it"), or the n-th occurrence ("it#2", unless this is a token, as "##1" may be). The
+/// search first compares whole words, with or without the punctuation around them, then the parts of words
+/// between punctuation ("mother" in "mother-in-law"), then tokens. If nothing is equal, the search repeats
+/// these steps ignoring ASCII case. The first step that finds an equal word decides. Returns an empty vector
+/// if nothing matches, or if the position or the occurrence does not exist. If Sequence::word_texts is empty,
+/// the words are those of Vocabulary::words, and only whole words and tokens are compared.
 [[nodiscard]] std::vector<std::size_t> find_word(const Sequence& sequence,
                                                  const tokenizer::Vocabulary& vocabulary,
                                                  std::string_view word);

@@ -78,6 +78,9 @@ struct InspectRequest {
   bool output_rank = true;           // contributions: also compute the output with W_O reduced to lower ranks
   std::vector<std::size_t> output_ranks;  // ranks for output_rank; empty: powers of two
 
+  // Text and pictures
+  bool strip_markers = false;  // show tokens without their word marks
+
   // Text
   /// Column by which the heads table in text is sorted, or a word of `to` (see sorts_answers); empty: model
   /// order.

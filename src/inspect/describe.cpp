@@ -63,9 +63,9 @@ std::string prefix_of(model::Component component) {
 }
 
 std::vector<std::string> token_labels(const tokenizer::Vocabulary& vocabulary,
-                                      const input::Sequence& sequence) {
+                                      const input::Sequence& sequence, bool strip_markers) {
   std::vector<std::string> labels;
-  for (const std::string& token : sequence.tokens) labels.push_back(vocabulary.plain(token));
+  for (const std::string& token : sequence.tokens) labels.push_back(vocabulary.label(token, strip_markers));
   for (std::size_t i = labels.size(); i < sequence.queries(); ++i) labels.push_back(std::to_string(i));
   return labels;
 }

@@ -95,10 +95,10 @@ template <typename T>
 /// components.
 [[nodiscard]] std::string prefix_of(model::Component component);
 
-/// Returns the text of each token of a sequence. The label of a position without a token is the number of the
-/// position.
+/// Returns the label of each token of a sequence (see Vocabulary::label). The label of a position without a
+/// token is the number of the position.
 [[nodiscard]] std::vector<std::string> token_labels(const tokenizer::Vocabulary& vocabulary,
-                                                    const input::Sequence& sequence);
+                                                    const input::Sequence& sequence, bool strip_markers);
 /// Returns the token at a position, or an undefined cell if the position has no token.
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
 

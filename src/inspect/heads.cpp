@@ -95,7 +95,7 @@ void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
     if (side.tokens.empty()) return;
     TextLine line{name + ":"};
     for (std::size_t i = 0; i < std::min(side.tokens.size(), kMostTokens); ++i)
-      line.plain += ' ' + run.vocabulary.plain(side.tokens[i]);
+      line.plain += ' ' + run.vocabulary.label(side.tokens[i], run.request.strip_markers);
     if (side.tokens.size() > kMostTokens) line.plain += fmt::format(" ... ({} tokens)", side.tokens.size());
     blocks.emplace_back(std::move(line));
   };

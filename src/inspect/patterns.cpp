@@ -118,14 +118,18 @@ std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
   return drawn;
 }
 
+std::vector<std::string> labels_of(const RunResults& run, const input::Sequence& sequence) {
+  return token_labels(run.vocabulary, sequence, run.request.strip_markers);
+}
+
 std::vector<std::string> key_labels(const RunResults& run, const forward::Sides& sides) {
   if (sides.keys_of.key_embeddings.rows() > 0) return {};
-  return token_labels(run.vocabulary, sides.keys_of);
+  return labels_of(run, sides.keys_of);
 }
 
 TextMatrix matrix_of(const RunResults& run, const DrawnPattern& pattern, std::string corner) {
   return {.corner = std::move(corner),
-          .row_labels = token_labels(run.vocabulary, pattern.sides.queries_of),
+          .row_labels = labels_of(run, pattern.sides.queries_of),
           .column_labels = key_labels(run, pattern.sides),
           .values = pattern.values};
 }
@@ -178,7 +182,7 @@ HeatmapPage pattern_page(const RunResults& run) {
   for (const DrawnPattern& pattern : drawn_patterns(run)) {
     const std::string input = run.batch.sequences.size() == 1 ? "" : "Input " + pattern.input + ", ";
     page.heatmaps.push_back({input + pattern.title, "Key", "Query", key_labels(run, pattern.sides),
-                             token_labels(run.vocabulary, pattern.sides.queries_of), pattern.values});
+                             labels_of(run, pattern.sides.queries_of), pattern.values});
   }
   const bool single = page.heatmaps.size() == 1;
   page.title = fmt::format(
@@ -313,17 +317,15 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
   const WordQuestion& question = run.questions[number];
   const std::string& input = run.batch.sequences[question.sequence].id;
   const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
-  const auto word = [&](std::size_t position) {
-    const std::vector<std::string>& tokens = sides.keys_of.tokens;
-    return position < tokens.size() ? run.vocabulary.plain(tokens[position]) : std::to_string(position);
-  };
+  const std::vector<std::string> labels = key_labels(run, sides);
   std::vector<Column> columns = {"head", "strongest keys (position:token weight)"};
   columns.insert(columns.end(), question.to_texts.begin(), question.to_texts.end());
   std::vector<std::vector<Cell>> rows;
   const auto add = [&](const std::string& head, const analysis::AttentionAnswer& answer) {
     std::string keys;
     for (const auto& [key, weight] : answer.top)
-      keys += fmt::format("{}{}:{} {:.2f}", keys.empty() ? "" : "  ", key, word(key), weight);
+      keys += fmt::format("{}{}:{} {:.2f}", keys.empty() ? "" : "  ", key,
+                          labels.empty() ? std::to_string(key) : labels[key], weight);
     rows.push_back(row_of(head, keys, answer.to));
   };
   std::size_t left = run.request.selection.heads.size();
@@ -364,7 +366,7 @@ void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, c
     if (sequence.tokens[i] == "[MASK]" || sequence.tokens[i] == "<mask>") positions.push_back(i);
   }
   if (positions.empty()) positions.push_back(sequence.queries() - 1);
-  const std::vector<std::string> labels = token_labels(run.vocabulary, sequence);
+  const std::vector<std::string> labels = labels_of(run, sequence);
   const std::size_t top = run.request.top.value_or(kAllHeads) == kAllHeads ? 5 : *run.request.top;
   for (const std::size_t position : positions) {
     const Tensor row = item_of(logits.array, position, 1);
@@ -379,7 +381,8 @@ void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, c
     std::vector<std::vector<Cell>> rows;
     for (const auto& [logit, id] : order) {
       const auto token = run.vocabulary.token(static_cast<std::int64_t>(id));
-      const std::string name = token ? std::string(*token) : fmt::format("#{}", id);
+      const std::string name =
+          token ? run.vocabulary.label(*token, run.request.strip_markers) : fmt::format("#{}", id);
       rows.push_back(row_of(rows.size() + 1, name, weight(id) / sum));
     }
     const std::string title =

@@ -72,7 +72,7 @@ class FromPositions : public Analysis {
  protected:
   [[nodiscard]] const input::Sequence& sequence(std::size_t s) const { return input_.shown.sequences[s]; }
   [[nodiscard]] std::vector<std::string> labels(std::size_t s) const {
-    return token_labels(input_.vocabulary, sequence(s));
+    return token_labels(input_.vocabulary, sequence(s), input_.request.strip_markers);
   }
 
   /// Adds one record {"input", "from", "values"} for each row of `rows` [positions, n] of input `s`.

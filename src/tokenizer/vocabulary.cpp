@@ -248,6 +248,10 @@ std::string Vocabulary::plain(std::string_view token) const {
   return std::string(token);
 }
 
+std::string Vocabulary::label(std::string_view token, bool strip_markers) const {
+  return strip_markers && !is_special(id(token).value_or(-1)) ? plain(token) : std::string(token);
+}
+
 std::vector<std::optional<std::size_t>> Vocabulary::words(std::span<const std::string> tokens,
                                                           std::span<const std::int64_t> ids) const {
   const auto continues = [&](std::size_t i) {

@@ -191,6 +191,9 @@ class Vocabulary {
   /// word), "Ġ" or "▁" (which begin the first token of a word after a space), whichever is the most frequent;
   /// there is none if fewer than 1 % of the tokens have it.
   [[nodiscard]] std::string plain(std::string_view token) const;
+  /// Returns a token as text and pictures show it: unchanged or, with --strip-markers, without its word mark.
+  /// A special token, such as "▁<PRE>", is never changed.
+  [[nodiscard]] std::string label(std::string_view token, bool strip_markers) const;
 
   /// Returns the index of the word of each token, from 0; nullopt for special tokens. A word begins at the
   /// first token and after each special token. Without word mark, each token is a word. If it is "##", a word

@@ -495,7 +495,7 @@ TEST_CASE("text shows the most probable tokens of each [MASK], or after the last
   CHECK(positions.empty());
   const RunResult next = run_attnctl(
       {"analyze", "data/tiny-llama", "--text", "Once upon a", "--include", "logits", "--format", "text"});
-  CHECK_MESSAGE(next.out.find("Next token after \"a\" (input \"0\", position 5)\nrank") != std::string::npos,
+  CHECK_MESSAGE(next.out.find("Next token after \"Ġa\" (input \"0\", position 5)\nrank") != std::string::npos,
                 next.out);
   CHECK(next.out.find("\n   5  ") != std::string::npos);
   CHECK(next.out.find("\n   6  ") == std::string::npos);

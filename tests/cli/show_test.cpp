@@ -149,6 +149,86 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
   CHECK(completion.find("special_token best_offset best_offset_share") != std::string::npos);
 }
 
+TEST_CASE("text and pictures show tokens as the tokenizer writes them, or without markers") {
+  const auto run = [](std::vector<std::string> arguments, const std::vector<std::string>& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const RunResult result = run_attnctl(arguments);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    return result.out;
+  };
+  const auto contains = [](const std::string& page, const std::string& part) {
+    return page.find(part) != std::string::npos;
+  };
+  const std::vector<std::string> bert = {"analyze", "data/tiny-bert", "The mechanic fixed it."};
+  const std::vector<std::string> llama = {"analyze", "data/tiny-llama", "The cat sat on a mat."};
+  const std::vector<std::string> gradients = {"experiment",      "gradients", "--model",
+                                              "data/tiny-llama", "--text",    "The cat sat"};
+  const auto tokenize = [](const std::string& name) {
+    return std::vector<std::string>{"tokenize", "tests/golden/tokenizers/" + name, "the café"};
+  };
+  struct Row {
+    std::vector<std::string> command, more;
+    std::string shown, stripped;  // parts of the output without and with --strip-markers
+  };
+  const std::vector<std::string> text = {"--format", "text"};
+  for (const Row& row : {
+           Row{bert, {"--show", "0.3"}, "\n##ed         ░░▓▓░░\n", "\ned           ░░▓▓░░\n"},
+           Row{bert, {"--show", "0.3"}, "\n       C   c #   #     S\n", "\n       C   c           S\n"},
+           Row{bert,
+               {"--show", "0"},
+               "\n0: [CLS] the mechan ##ic fix ##ed it . [SEP]\n",
+               "\n0: [CLS] the mechan ic fix ed it . [SEP]\n"},
+           Row{bert,
+               {"--format", "text", "--include", "patterns"},
+               "\nquery   [CLS]    the mechan   ##ic ",
+               "\nquery   [CLS]    the mechan     ic "},
+           Row{bert,
+               {"--format", "text", "--from", "fixed"},
+               "\n0 mean  3:##ic 0.23  5:##ed ",
+               "\n0 mean  3:ic 0.23  5:ed "},
+           Row{bert,
+               {"--format", "text", "--include", "rollout", "--rollout-from", "it"},
+               "\n       3  ##ic ",
+               "\n       3  ic   "},
+           Row{bert, {"--format", "svg"}, ">##ic<", ">ic<"},
+           Row{bert, {"--format", "svg", "--from", "it"}, ">##ic<", ">ic<"},
+           Row{bert, {"--format", "svg", "--show", "0"}, ">##ic<", ">ic<"},
+           Row{bert, {"--format", "svg", "--include", "flow"}, ">##ic<", ">ic<"},
+           Row{bert, {"--format", "svg", "--include", "mixing"}, ">##ic<", ">ic<"},
+           Row{llama,
+               {"--format", "text", "--include", "logits"},
+               "\n0: <s> The Ġcat Ġsat ",
+               "\n0: <s> The cat sat "},
+           Row{llama, {"--format", "text", "--include", "logits"}, "\n   2  ĠAnd ", "\n   2  And "},
+           Row{gradients, text, " 2  Ġcat ", " 2  cat "},
+           Row{gradients, {"--format", "svg"}, ">Ġcat<", ">cat<"},
+           Row{tokenize("bpe-llama"), text, " 1  ▁the   502 ", " 1  the    502 "},
+           Row{tokenize("unigram-albert"), text, " 1  ▁the     9 ", " 1  the      9 "},
+           Row{tokenize("byte-level-roberta"), text, " 1  Ġthe   270 ", " 1  the    270 "},
+           Row{tokenize("byte-level-roberta"), text, " 5  Ã      131 ", " 5  Ã      131 "},
+       }) {
+    CAPTURE(row.shown);
+    const std::string page = run(row.command, row.more);
+    CHECK_MESSAGE(contains(page, row.shown), page);
+    std::vector<std::string> more = row.more;
+    more.emplace_back("--strip-markers");
+    const std::string stripped = run(row.command, more);
+    CHECK_MESSAGE(contains(stripped, row.stripped), stripped);
+    for (const char* marker : {"##", "Ġ", "▁"}) CHECK_FALSE(contains(stripped, marker));
+  }
+  for (const auto& command : {bert, gradients, tokenize("bpe-llama")}) {
+    for (const std::string format : {"json", "csv", "npz"}) {
+      if (format == "npz" && command != bert) continue;
+      std::vector<std::string> more = {"--format", format};
+      if (format == "csv" && command == bert) more.insert(more.end(), {"--table", "patterns"});
+      if (format == "csv" && command.front() == "tokenize") more.insert(more.end(), {"--table", "tokens"});
+      const std::string all = run(command, more);
+      more.emplace_back("--strip-markers");
+      CHECK(run(command, more) == all);
+    }
+  }
+}
+
 TEST_CASE("--show accepts the names 3.1, 3:1 and L3H1 of a head") {
   const auto drawn = [](const std::string& head) {
     const RunResult result = run_attnctl({"analyze", "data/tiny-llama", "--ids", "5,6,7,8", "--show", head});

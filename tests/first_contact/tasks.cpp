@@ -224,7 +224,7 @@ std::vector<Task> data_scientist_tasks() {
        .command = "for i in $(seq 200); do echo \"The cat number $i sat.\"; done > texts.txt; " + kAnalyze +
                   "--input texts.txt --include metrics",
        .shows = {"200 inputs,", "0: [CLS] the cat number 1 sat . [SEP]", "... and 180 more", "Heads"},
-       .hides = {"cat number 2 1 sat"},
+       .hides = {"cat number 2 ##1 sat"},
        .piped = {kAnalysis, "\"text\": \"The cat number 200 sat.\""}},
       {.number = 24,
        .words = "Only the first line of the output",
@@ -289,6 +289,29 @@ std::vector<Task> data_scientist_tasks() {
        .command = kAnalyze + "'猫坐在垫子上。' --include metrics",
        .shows = {"[UNK] [UNK]", "7 of 7 tokens are unknown", "may not be in the language of the model"},
        .piped = {kAnalysis, "\"many_unknown\""}},
+      {.number = 28,
+       .words = "Word pieces in a table",
+       .command = kAnalyze + "'The mechanic fixed it.' --from fixed",
+       .shows = {"0: [CLS] the mechan ##ic fix ##ed it . [SEP]", "0 mean 3:##ic 0.23 5:##ed 0.18"},
+       .hides = {"attnctl:"},
+       .piped = {kAnalysis, "\"mechan\", \"##ic\""}},
+      {.number = 28,
+       .words = "Word pieces in a figure",
+       .command = kAnalyze + "'The mechanic fixed it.' --show 0.3 -o p.svg && grep -oE '>#*(ic|ed)<' p.svg",
+       .shows = {">##ic<", ">##ed<"},
+       .hides = {">ic<", "attnctl:"}},
+      {.number = 28,
+       .words = "A figure without their markers",
+       .command =
+           kAnalyze +
+           "'The mechanic fixed it.' --show 0.3 --strip-markers -o p.svg && grep -oE '>#*(ic|ed)<' p.svg",
+       .shows = {">ic<", ">ed<"},
+       .hides = {"##", "attnctl:"}},
+      {.number = 28,
+       .words = "The space before a word in byte-level BPE",
+       .command = "attnctl analyze data/tiny-llama 'The cat sat.' --show 0.1",
+       .shows = {"0: <s> The Ġcat Ġsat ."},
+       .hides = {"attnctl:"}},
   };
 }
 

@@ -254,6 +254,15 @@ TEST_CASE("truncation cuts the end of a text, and the longer text of a pair firs
                 {"--truncate: ", "2 special tokens", "at least 3"});
 }
 
+TEST_CASE("find_word: ##1 is a token of the vocabulary, ##2 the second #") {
+  const tokenizer::Vocabulary vocabulary({"#", "cat", "##1"}, {});
+  Batch batch;
+  batch.sequences.emplace_back().ids = {0, 1, 2, 0};
+  finish_batch(batch, vocabulary);
+  CHECK(find_word(batch.sequences[0], vocabulary, "##1") == std::vector<std::size_t>{2});
+  CHECK(find_word(batch.sequences[0], vocabulary, "##2") == std::vector<std::size_t>{3});
+}
+
 TEST_CASE("find_word finds words of a text with and without punctuation") {
   //                         0123456789012345678901234567890123
   const std::string text = "It was tired. «it» mother-in-law It";

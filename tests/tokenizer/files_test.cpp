@@ -261,6 +261,24 @@ TEST_CASE("word marks, plain tokens, and words of several tokens") {
   }
 }
 
+TEST_CASE("a label has the word mark, unless markers are stripped; special tokens keep it") {
+  struct Row {
+    std::vector<std::string> tokens;    // by id; token 0 is special
+    std::vector<std::string> stripped;  // their labels without markers
+  };
+  for (const Row& row : {
+           Row{{"[CLS]", "play", "##ful", "##"}, {"[CLS]", "play", "ful", "##"}},
+           Row{{"▁<PRE>", "▁the", "é", "▁"}, {"▁<PRE>", "the", "é", "▁"}},
+           Row{{"<s>", "Ġthe", "Ã©", "Ġ"}, {"<s>", "the", "Ã©", "Ġ"}},
+       }) {
+    const Vocabulary vocabulary(row.tokens, {0});
+    for (std::size_t i = 0; i < row.tokens.size(); ++i) {
+      CHECK(vocabulary.label(row.tokens[i], false) == row.tokens[i]);
+      CHECK(vocabulary.label(row.tokens[i], true) == row.stripped[i]);
+    }
+  }
+}
+
 TEST_CASE("a rare mark in a vocabulary of characters is not a word mark") {
   std::vector<std::string> tokens;
   for (int i = 0; i < 500; ++i) tokens.push_back("t" + std::to_string(i));

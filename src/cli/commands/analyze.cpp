@@ -262,6 +262,7 @@ void add_result_options(Command& command, AnalysisRequest& request) {
                 "composition (default: 5), or all" +
                     of_answers,
                 "NUMBER|all"}});
+  if (request.with_inputs) command.add("Output", {strip_markers_option(request.inspect.strip_markers)});
   add_run_options(command, request.run);
 }
 
@@ -281,6 +282,7 @@ Command analyze_command() {
       "Examples:\n"
       "  attnctl analyze data/tiny-bert \"The cat sat because it was tired.\" --from it --to cat,tired\n"
       "  attnctl analyze data/tiny-bert --text \"The cat didn't sit down.\" --by-word --show 0.3\n"
+      "  attnctl analyze data/tiny-bert \"The mechanic fixed it.\" --show 0.3 --strip-markers\n"
       "  attnctl analyze data/attention-demo.json --input data/sentences.jsonl --from it --to animal,tired\n"
       "  attnctl analyze data/tiny-bert --text \"The cat sat because it was tired.\" --include rollout,flow "
       "--rollout-from it\n"

@@ -52,7 +52,7 @@ void give_own_digits(Results& results) {
 
 constexpr std::array kSaved = {"random.npz", "specialised.npz", "config.json"};  // files of --save
 
-void run_experiment(const Experiment& experiment, const ExperimentOptions& request) {
+void run_experiment(const Experiment& experiment, ExperimentOptions& request) {
   const OutputOptions& options = request.output;
   std::vector<std::filesystem::path> inputs = files_read(request);
   if (!request.keys.empty()) inputs.emplace_back(request.keys);
@@ -60,6 +60,8 @@ void run_experiment(const Experiment& experiment, const ExperimentOptions& reque
   for (const char* name : kSaved)
     if (!request.save.empty()) outputs.push_back({"--save", std::filesystem::path(request.save) / name});
   const Target target = resolve_target(options, inputs, std::move(outputs));
+  if (target.format.form == inspect::Form::document || target.format.form == inspect::Form::tables)
+    request.output.strip_markers = false;
   Session session(request.run);
   ResultWriter writer(target, options, session);
   Results results = textbook::results_of(experiment(session), request.show);
@@ -419,10 +421,13 @@ textbook::LogitAttribution trace_back(const GradientsRequest& request, const Mod
       textbook::attribute(reference::logit_gradient(run.open.model, sequence, position, token, session.pool),
                           run.selection.heads);
   result.input = sequence.id;
-  result.tokens = sequence.tokens;
+  const auto label = [&](std::string_view text) {
+    return run.open.vocabulary.label(text, request.trained.output.strip_markers);
+  };
+  for (const std::string& text : sequence.tokens) result.tokens.push_back(label(text));
   result.position = position;
   if (const auto text = run.open.vocabulary.token(static_cast<std::int64_t>(result.target)))
-    result.target_text = *text;
+    result.target_text = label(*text);
   return result;
 }
 
@@ -621,7 +626,8 @@ Experiment add_gradients(Command& command, ExperimentOptions& options) {
         "TOKEN"},
        number("--position", &request->position,
               "With --model: position whose logit is differentiated, from 0 (default: the last position)",
-              non_negative())}));
+              non_negative()),
+       strip_markers_option(options.output.strip_markers)}));
   command.add(without_model(
       {number("--n", &made.n, "Number of tokens", Range{1, 1024}),
        number("--d", &made.d, "Width of the layer", Range{1, 4096}),

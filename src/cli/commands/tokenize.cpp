@@ -84,10 +84,13 @@ Value value_of(const nlohmann::ordered_json& node) {
 /// the output file before any work, but writes nothing before the first group of inputs is tokenized.
 class TokenOutput {
  public:
-  /// `path` is MODEL as the user gave it.
-  TokenOutput(const Target& target, const tokenizer::Tokenizer& tokenizer, const std::string& path,
+  TokenOutput(const Target& target, const tokenizer::Tokenizer& tokenizer, const CommandOptions& options,
               Session& session)
-      : target_(target), tokenizer_(tokenizer), path_(path), session_(session) {
+      : target_(target),
+        tokenizer_(tokenizer),
+        path_(options.model.model),
+        strip_markers_(options.output.strip_markers),
+        session_(session) {
     if (target.is_folder()) {
       out_ = &folder_.emplace(target.path).open(fmt::format("tokens{}", target.format.extension));
     } else {
@@ -209,8 +212,9 @@ class TokenOutput {
     std::vector<std::vector<Cell>> rows;
     for (std::size_t i = 0; i < encoding.size(); ++i) {
       rows.push_back(
-          {static_cast<std::int64_t>(i), std::string(token_of(tokenizer_, encoding.ids[i])), encoding.ids[i],
-           std::int64_t{encoding.offsets[i].begin}, std::int64_t{encoding.offsets[i].end},
+          {static_cast<std::int64_t>(i),
+           tokenizer_.vocabulary().label(token_of(tokenizer_, encoding.ids[i]), strip_markers_),
+           encoding.ids[i], std::int64_t{encoding.offsets[i].begin}, std::int64_t{encoding.offsets[i].end},
            encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(encoded, i)});
     }
     report::append_text_table(
@@ -234,7 +238,8 @@ class TokenOutput {
 
   const Target& target_;
   const tokenizer::Tokenizer& tokenizer_;
-  const std::string& path_;
+  const std::string& path_;  // MODEL as the user gave it
+  bool strip_markers_;
   Session& session_;
   std::optional<OutputFolder> folder_;
   std::optional<OutputFile> file_;
@@ -255,7 +260,7 @@ class TokenizeRun {
         target_(resolve_target(options.output, files_read(options))),
         session_(options.run),
         tokenizer_(tokenizer::Tokenizer::open(inspect::tokenizer_origin(options.model.model))),
-        output_(target_, tokenizer_, options.model.model, session_) {
+        output_(target_, tokenizer_, options, session_) {
     for (std::size_t i = 0; i < session_.pool.size(); ++i)
       workers_.push_back({tokenizer_.make_state(), {}, {}});
   }
@@ -390,6 +395,7 @@ Command tokenize_command() {
   add_text_options(command, options->inputs);
   add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
   add_table_option(command, options->output, "tokens");
+  command.add("Output", {strip_markers_option(options->output.strip_markers)});
   add_worker_options(command, options->run);
   command.footer =
       "Offsets count characters (Unicode code points) of the text. Words are the pieces into which the "

@@ -211,6 +211,11 @@ void add_table_option(Command& command, OutputOptions& options, std::string_view
                           .offered = {tables.begin(), tables.end()}}});
 }
 
+Option strip_markers_option(bool& strip_markers) {
+  return {"--strip-markers", &strip_markers,
+          "In text and pictures, show tokens without the marker at their beginning: ful instead of ##ful"};
+}
+
 void add_plot_option(Command& command, OutputOptions& options, std::vector<std::string> columns) {
   command.add("Output", {{.names = "--plot",
                           .target = &options.plot,

@@ -75,6 +75,7 @@ struct OutputOptions {
   std::vector<std::string> columns = {};  // --columns
   bool names_columns = false;             // --columns can name columns of the table of heads
   bool compress = false;
+  bool strip_markers = false;  // text and pictures show tokens without their word marks
 };
 /// Adds only --format, -o, --columns and --explain.
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
@@ -84,6 +85,8 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
 /// says what --table does in the formats that write tables.
 void add_table_option(Command& command, OutputOptions& options, std::string_view names,
                       const char* help = "write only this table, as one file instead of a folder of tables");
+/// Returns the option --strip-markers.
+[[nodiscard]] Option strip_markers_option(bool& strip_markers);
 /// Adds --plot; completion offers `columns`.
 void add_plot_option(Command& command, OutputOptions& options, std::vector<std::string> columns);
 
