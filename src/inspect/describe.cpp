@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <numeric>
 #include <utility>
 #include <variant>
 
@@ -134,19 +136,44 @@ analysis::HeadMatrix reordered(const analysis::HeadMatrix& matrix, std::vector<m
   return ordered;
 }
 
-analysis::HeadMatrix in_cluster_order(const analysis::HeadMatrix& matrix) {
-  return reordered(matrix, analysis::map_heads(matrix.heads, matrix.values.view()).order());
+namespace {
+
+/// Returns the tree of the columns of a heatmap. The columns are in the order of the leaves of `linkage`;
+/// `heads` are their heads.
+ColumnTree column_tree(const model::ModelConfig& config, std::span<const model::HeadId> heads,
+                       const analysis::Linkage& linkage) {
+  ColumnTree tree{"1 - similarity", {}, {}, {}};
+  std::vector<std::size_t> numbers(2 * linkage.leaves.size());  // in `tree`, by number in `linkage`
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  for (std::size_t i = 0; i < linkage.leaves.size(); ++i) numbers[linkage.leaves[i]] = i;
+  for (const analysis::ClusterMerge& merge : linkage.merges)
+    tree.merges.push_back({numbers[merge.first], numbers[merge.second], merge.distance});
+  std::map<std::size_t, std::size_t> groups;  // by layer
+  for (const model::HeadId head : heads) groups[head.layer] = 0;
+  if (groups.size() < 2) return tree;
+  for (auto& [layer, group] : groups) {
+    group = tree.groups.size();
+    tree.groups.push_back("layer " + model::layer_name(config, layer));
+  }
+  for (const model::HeadId head : heads) tree.column_groups.push_back(groups[head.layer]);
+  return tree;
 }
+
+}  // namespace
 
 Heatmap head_heatmap(const model::ModelConfig& config, const std::string& title,
                      const analysis::HeadMatrix& given, bool clustered) {
-  analysis::HeadMatrix matrix = clustered ? in_cluster_order(given) : given;
+  analysis::HeadMap map;
+  if (clustered) map = analysis::map_heads(given.heads, given.values.view());
+  analysis::HeadMatrix matrix = clustered ? reordered(given, map.order()) : given;
   std::vector<std::string> labels;
   for (const model::HeadId head : matrix.heads)
     labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : model::head_name(config, head));
   for (std::size_t i = 0; i < labels.size(); ++i) matrix.values(i, i) = kUndefined;
   const std::string axis = clustered ? "Head (in cluster order)" : "Head";
-  return {title, axis, axis, labels, labels, tensor_of(matrix.values)};
+  Heatmap heatmap{title, axis, axis, labels, labels, tensor_of(matrix.values)};
+  if (clustered) heatmap.tree = column_tree(config, matrix.heads, map.linkage);
+  return heatmap;
 }
 
 std::string symbol_of(std::string_view name) {

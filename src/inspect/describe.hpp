@@ -137,13 +137,12 @@ struct HeadPairs {
 
 [[nodiscard]] analysis::HeadMatrix reordered(const analysis::HeadMatrix& matrix,
                                              std::vector<model::HeadId> order);
-/// Returns the matrix with its heads in the leaf order of the average-linkage cluster tree, so that similar
-/// heads are adjacent. Heads with undefined similarities are last.
-[[nodiscard]] analysis::HeadMatrix in_cluster_order(const analysis::HeadMatrix& matrix);
 
 /// Returns a heatmap with heads on both axes. The labels are "Head i" if HeadMatrix::layer is set, and head
 /// names such as "0.1" otherwise. The diagonal has no values, so that a scale fits the pairs of different
-/// heads. If `clustered` is true, the heads are in the order of in_cluster_order.
+/// heads. If `clustered` is true, the heads are in the order of HeadMap, so that similar heads are adjacent,
+/// and the heatmap has the tree of the clusters and, if the heads are in several layers, the layers as
+/// groups.
 [[nodiscard]] Heatmap head_heatmap(const model::ModelConfig& config, const std::string& title,
                                    const analysis::HeadMatrix& given, bool clustered);
 

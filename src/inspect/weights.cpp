@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/similarity/head_map.hpp"
 #include "analysis/weights/circuit.hpp"
 #include "base/numbers.hpp"
 #include "inspect/describe.hpp"
@@ -34,7 +35,7 @@ Section similarity_section(const RunResults& run) {
                      {"mean_off_diagonal", or_null(each.off_diagonal.mean)},
                      {"mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs)}}};
       if (run.request.order == HeadOrder::cluster)
-        record.set("order", names_of(config, in_cluster_order(each).heads));
+        record.set("order", names_of(config, analysis::map_heads(each.heads, each.values.view()).order()));
       items.emplace_back(std::move(record));
     }
   }

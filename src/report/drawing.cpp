@@ -187,6 +187,11 @@ std::span<const Colour> colour_anchors(bool diverging) {
   return diverging ? std::span<const Colour>(kBlueWhiteRed) : std::span<const Colour>(kWhiteBlue);
 }
 
+std::string list_colour(std::size_t index, std::size_t items) {
+  if (items <= kColours.size()) return std::string(kColours[index]);
+  return hex(colour_at(false, 0.25 + 0.75 * static_cast<double>(index) / static_cast<double>(items - 1)));
+}
+
 Colour colour_at(bool diverging, double place) {
   const std::span<const Colour> anchors = colour_anchors(diverging);
   const double scaled = std::clamp(place, 0.0, 1.0) * static_cast<double>(anchors.size() - 1);

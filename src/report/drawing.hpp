@@ -64,6 +64,10 @@ inline constexpr std::array<std::string_view, 10> kColours{"#0072b2", "#d55e00",
                                                            "#e69f00", "#882255", "#595959", "#332288",
                                                            "#999933", "#56b4e9"};
 
+/// Returns the colour of item `index` of a list: one of kColours, or, if the list has more items, a shade
+/// from light to dark.
+[[nodiscard]] std::string list_colour(std::size_t index, std::size_t items);
+
 /// Returns the colours of a scale at evenly spaced points from the low end to the high end. The diverging
 /// scale is RdBu of ColorBrewer (Brewer and Harrower), reversed, with a white middle. The sequential scale is
 /// like Blues of ColorBrewer, with a white low end and a middle that is dark enough for white text.

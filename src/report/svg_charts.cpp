@@ -26,13 +26,6 @@ constexpr double kPageTitleSpace = 40;
 constexpr double kTickFont = 11;
 constexpr std::size_t kMaxPoints = 100000;
 
-/// Returns the colour of a series. If there are more series than colours, they are shades from light to dark.
-std::string series_colour(const Plot& plot, std::size_t index) {
-  if (plot.series.size() <= kColours.size()) return std::string(kColours[index]);
-  const auto last = static_cast<double>(plot.series.size() - 1);
-  return hex(colour_at(false, 0.25 + 0.75 * static_cast<double>(index) / last));
-}
-
 /// Returns the position of the point (x, y) on the page. `corner` is the upper left corner of the chart's
 /// frame.
 SvgPoint place_of(const Plot& plot, SvgPoint corner, double x, double y) {
@@ -58,7 +51,7 @@ void draw_outline(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   canvas.raw("<polygon points=\"");
   for (const auto& corner : corners)
     canvas.add("{},{} ", coordinate(corner.real()), coordinate(corner.imag()));
-  canvas.add("\" fill=\"{0}\" fill-opacity=\"0.1\" stroke=\"{0}\"/>\n", series_colour(plot, 0));
+  canvas.add("\" fill=\"{0}\" fill-opacity=\"0.1\" stroke=\"{0}\"/>\n", list_colour(0, plot.series.size()));
 }
 
 void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
@@ -68,7 +61,7 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   if (plot.chart.outline) draw_outline(canvas, plot, at);
   std::vector<Box> taken;
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
-    canvas.add("<g fill=\"{}\">", series_colour(plot, i));
+    canvas.add("<g fill=\"{}\">", list_colour(i, plot.series.size()));
     for (std::size_t p = 0; p < plot.series[i].points.size(); ++p) {
       const auto& [x, y] = plot.series[i].points[p];
       const SvgPoint place = place_of(plot, at, x, y);
@@ -115,7 +108,7 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
 
 void draw_lines(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
-    const std::string colour = series_colour(plot, i);
+    const std::string colour = list_colour(i, plot.series.size());
     std::string path;
     std::string dots;
     for (const auto& [x, y] : plot.series[i].points) {
@@ -138,7 +131,7 @@ void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   const double width = group * kFilled / static_cast<double>(std::max<std::size_t>(plot.series.size(), 1));
   const double zero = plot.y.place(0);
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
-    canvas.add("<g fill=\"{}\">\n", series_colour(plot, i));
+    canvas.add("<g fill=\"{}\">\n", list_colour(i, plot.series.size()));
     for (const auto& [row, value] : plot.series[i].points) {
       const double left = at.x + (row + (1 - kFilled) / 2) * group + static_cast<double>(i) * width;
       const double top = std::max(plot.y.place(value), zero);
@@ -191,7 +184,7 @@ void draw_legend(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   double y = at.y + plot.height + kBottomSpace + kLegendLine * 0.4;
   for (std::size_t i = 0; i < plot.series.size(); ++i, y += kLegendLine) {
     canvas.add("<path d=\"M{} {}h22\" stroke=\"{}\" stroke-width=\"2.4\"/>\n", coordinate(at.x),
-               coordinate(y), series_colour(plot, i));
+               coordinate(y), list_colour(i, plot.series.size()));
     canvas.text({at.x + 28, y + 4, 12, "start"}, plot.series[i].name);
   }
 }

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,12 +31,19 @@ std::size_t cells_of(const HeatmapPage& page) {
 void check(const HeatmapPage& page, const std::string& name) {
   if (page.heatmaps.empty()) throw std::invalid_argument("a page without heatmaps");
   if (!(page.scale.low < page.scale.high)) throw std::invalid_argument("a scale without extent");
-  for (const auto& [title, x_axis, y_axis, x_labels, y_labels, values] : page.heatmaps) {
+  for (const auto& [title, x_axis, y_axis, x_labels, y_labels, values, tree] : page.heatmaps) {
     if (values.shape.size() != 2 || std::holds_alternative<std::span<const std::int64_t>>(values.values) ||
         (!y_labels.empty() && y_labels.size() != values.shape[0]) ||
         (!x_labels.empty() && x_labels.size() != values.shape[1])) {
       throw std::invalid_argument("a heatmap whose labels do not fit its matrix");
     }
+    const std::size_t merges = tree.merges.size();
+    bool fits = merges == 0 || merges < values.shape[1];
+    fits &= tree.column_groups.empty() || tree.column_groups.size() == values.shape[1];
+    for (std::size_t i = 0; i < merges; ++i)
+      fits &= std::max(tree.merges[i].first, tree.merges[i].second) <= merges + i;
+    for (const std::size_t group : tree.column_groups) fits &= group < tree.groups.size();
+    if (!fits) throw std::invalid_argument("a tree that does not fit the columns of its heatmap");
   }
   if (const std::size_t cells = cells_of(page); cells > kMaxCells) {
     fail(Status::limit,
@@ -65,6 +73,10 @@ struct PageLayout {
   Ticks x_ticks, y_ticks;
   bool grid = false;
   bool edge_labels = false;           // only heatmaps at the edge of the grid have tick labels
+  ChartAxis tree_axis;                // distances of the trees
+  double tree_labels = 0;             // width of the labels of this axis
+  double strip = 4;                   // space between each heatmap and its tree
+  double above = 0;                   // space for the tree of each heatmap, with `strip`; 0 without trees
   std::size_t columns = 1, rows = 1;  // of the grid
   std::vector<double> column_x;       // position of each grid column, from `left`
   std::vector<double> row_y;
@@ -90,6 +102,13 @@ constexpr double kTitleSpace = kPanelTitleFont + 8;  // for the title of each he
 constexpr std::size_t kMaxCellsWithValues = 64;
 constexpr double kMinSizeWithValues = 26;
 constexpr std::size_t kMaxPointable = 5000;
+constexpr double kTreeHeight = 84;
+constexpr double kTreeFont = 9;
+constexpr double kStripHeight = 8;  // of the colours of groups
+
+bool has_trees(const HeatmapPage& page) {
+  return std::ranges::any_of(page.heatmaps, [](const auto& each) { return !each.tree.merges.empty(); });
+}
 
 std::size_t longest_side(const HeatmapPage& page) {
   std::size_t side = 1;
@@ -101,18 +120,19 @@ std::size_t longest_side(const HeatmapPage& page) {
 /// Returns the width and height of a cell in pixels. The longest side of a single heatmap is about 560
 /// pixels, or longer if its values would be too small to read, and about 1200 if values are not drawn. The
 /// heatmaps of a grid are together at most about 1600 pixels wide and 2400 high. Limits of the cell size have
-/// priority: in a grid of up to six rows and columns, whose heatmaps have at most 64 rows and columns, each
-/// cell is large enough for a label.
+/// priority: each cell is large enough for a label on a page with trees, and in a grid of up to six rows and
+/// columns, whose heatmaps have at most 64 rows and columns.
 double cell_size(const HeatmapPage& page, std::size_t columns) {
   const auto side = static_cast<double>(longest_side(page));
+  const double low = has_trees(page) ? 8 : 1;
   if (page.heatmaps.size() > 1) {
     const std::size_t rows = (page.heatmaps.size() + columns - 1) / columns;
     const double least =
-        columns <= 6 && rows <= 6 && side <= static_cast<double>(kMaxCellsWithValues) ? 10 : 1;
+        columns <= 6 && rows <= 6 && side <= static_cast<double>(kMaxCellsWithValues) ? 10 : low;
     return std::floor(std::clamp(
         std::min(1600 / static_cast<double>(columns), 2400 / static_cast<double>(rows)) / side, least, 40.0));
   }
-  if (side > static_cast<double>(kMaxCellsWithValues)) return std::floor(std::clamp(1200 / side, 1.0, 16.0));
+  if (side > static_cast<double>(kMaxCellsWithValues)) return std::floor(std::clamp(1200 / side, low, 16.0));
   return std::floor(std::clamp(560 / side, 30.0, 72.0));
 }
 
@@ -132,7 +152,7 @@ std::size_t grid_columns(const HeatmapPage& page) {
 Ticks lay_out_ticks(const HeatmapPage& page, const PageLayout& layout, bool horizontal) {
   const double cell = layout.cell;
   Ticks ticks;
-  ticks.font = page.heatmaps.size() > 1 ? std::clamp(std::round(cell * 0.8), 7.0, 11.0) : 12;
+  ticks.font = layout.grid || has_trees(page) ? std::clamp(std::round(cell * 0.8), 7.0, 11.0) : 12;
   ticks.step = static_cast<std::size_t>(round_step(std::max(1.0, ticks.font * 1.1 / cell)));
   double width = 0;
   for (const Heatmap& heatmap : page.heatmaps) {
@@ -156,6 +176,25 @@ Ticks lay_out_ticks(const HeatmapPage& page, const PageLayout& layout, bool hori
   }
   ticks.extent += kTickLength + 4;
   return ticks;
+}
+
+/// Computes the scale of the trees, which is the same for all heatmaps of a page, and the space for them. The
+/// scale begins at 0, or near the least distance if the distances differ little.
+void lay_out_trees(PageLayout& layout, const HeatmapPage& page) {
+  std::vector<double> distances;
+  for (const Heatmap& heatmap : page.heatmaps) {
+    if (!heatmap.tree.groups.empty()) layout.strip = kStripHeight + 4;
+    for (const ColumnTree::Merge& merge : heatmap.tree.merges) distances.push_back(merge.distance);
+  }
+  if (distances.empty()) return;
+  const auto [least, most] = std::ranges::minmax(distances);
+  const double spread = most - least;
+  const double low = spread > 0.001 && 2 * spread < least ? least - spread / 4 : 0;
+  layout.tree_axis = chart_axis({low, std::max(most, 0.01)}, false);
+  for (const double tick : layout.tree_axis.ticks)
+    layout.tree_labels = std::max(layout.tree_labels, text_width(tick_label(tick), kTreeFont));
+  layout.above = layout.strip + kTreeHeight + 4;
+  layout.y_ticks.extent = std::max(layout.y_ticks.extent, layout.tree_labels + kTickLength + kTreeFont + 9);
 }
 
 bool share_labels(const std::vector<Heatmap>& heatmaps) {
@@ -192,7 +231,7 @@ void place_panels(PageLayout& layout, const HeatmapPage& page) {
   }
   const double gap_x = 18 + (layout.edge_labels ? 0 : layout.y_ticks.extent);
   const double gap_y =
-      (layout.grid ? kTitleSpace : 0) + 12 + (layout.edge_labels ? 0 : layout.x_ticks.extent);
+      (layout.grid ? kTitleSpace : 0) + 12 + (layout.edge_labels ? 0 : layout.x_ticks.extent) + layout.above;
   layout.column_x = line_up(widths, gap_x, layout.plot_width);
   layout.row_y = line_up(heights, gap_y, layout.plot_height);
 }
@@ -221,7 +260,7 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   if (layout.x_ticks.turn == -45)
     layout.left = std::max(layout.left, layout.x_ticks.extent - layout.cell / 2 + 4);
   layout.top = kMargin + (page.title.empty() ? 0 : kTitleFont + 14) + (layout.grid ? kTitleSpace : 0) +
-               kSubtitleLine * static_cast<double>(layout.subtitle.size());
+               kSubtitleLine * static_cast<double>(layout.subtitle.size()) + layout.above;
   const double bar_label = std::clamp(text_width(page.scale.label, kAxisFont), 120.0, 440.0);
   const double content_height = std::max(layout.plot_height, bar_label);
   layout.bar_height = std::clamp(layout.plot_height, bar_label, 440.0);
@@ -241,12 +280,13 @@ PageLayout lay_out(const HeatmapPage& page) {
   layout.grid = count > 1;
   layout.columns = grid_columns(page);
   layout.rows = (count + layout.columns - 1) / layout.columns;
-  layout.edge_labels = layout.grid && share_labels(page.heatmaps);
+  layout.edge_labels = layout.grid && !has_trees(page) && share_labels(page.heatmaps);
   layout.cell = cell_size(page, layout.columns);
   layout.values = longest_side(page) <= kMaxCellsWithValues && layout.cell >= kMinSizeWithValues;
   layout.pointable = cells_of(page) <= kMaxPointable;
   layout.x_ticks = lay_out_ticks(page, layout, true);
   layout.y_ticks = lay_out_ticks(page, layout, false);
+  lay_out_trees(layout, page);
   place_panels(layout, page);
   place_page(layout, page);
   return layout;
@@ -383,6 +423,43 @@ void draw_y_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
   }
 }
 
+/// Draws the tree of a heatmap above it, and the colours of the groups of its columns between the two. `at`
+/// is the upper left corner of the heatmap.
+void draw_tree(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
+  const ColumnTree& tree = heatmap.tree;
+  if (tree.merges.empty()) return;
+  for (std::size_t i = 0; i < tree.column_groups.size(); ++i) {
+    const std::size_t group = tree.column_groups[i];
+    canvas.add(
+        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" shape-rendering=\"crispEdges\">"
+        "<title>{}, {}</title></rect>\n",
+        coordinate(at.x + static_cast<double>(i) * layout.cell), coordinate(at.y - kStripHeight - 2),
+        coordinate(layout.cell), coordinate(kStripHeight), list_colour(group, tree.groups.size()),
+        xml_escaped(label_or_index(heatmap.x_labels, i)), xml_escaped(tree.groups[group]));
+  }
+  const double bottom = at.y - layout.strip;
+  const auto y_of = [&](double distance) { return bottom - layout.tree_axis.place(distance) * kTreeHeight; };
+  std::vector<SvgPoint> tops;  // of the clusters
+  for (std::size_t i = 0; i <= tree.merges.size(); ++i)
+    tops.push_back({at.x + (static_cast<double>(i) + 0.5) * layout.cell, bottom});
+  canvas.raw("<g fill=\"none\" stroke=\"#262626\">\n");
+  for (const ColumnTree::Merge& merge : tree.merges) {
+    const SvgPoint first = tops[merge.first];
+    const SvgPoint second = tops[merge.second];
+    const double y = y_of(merge.distance);
+    canvas.add("<path d=\"M{} {}V{}H{}V{}\"><title>{} {:.4g}</title></path>\n", coordinate(first.x),
+               coordinate(first.y), coordinate(y), coordinate(second.x), coordinate(second.y),
+               xml_escaped(tree.axis), merge.distance);
+    tops.push_back({(first.x + second.x) / 2, y});
+  }
+  canvas.raw("</g>\n");
+  canvas.line(at.x, bottom, at.x, bottom - kTreeHeight);
+  for (const double tick : layout.tree_axis.ticks)
+    canvas.y_tick(at.x, y_of(tick), kTreeFont, tick_label(tick));
+  const double left = at.x - kTickLength - layout.tree_labels - 8;
+  canvas.text({left, bottom - kTreeHeight / 2, kTreeFont, "middle", -90}, tree.axis);
+}
+
 void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& page, std::size_t index) {
   const Heatmap& heatmap = page.heatmaps[index];
   const std::size_t row = index / layout.columns;
@@ -400,7 +477,8 @@ void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& 
   const bool lowest = index + layout.columns >= page.heatmaps.size();
   if (!layout.edge_labels || lowest) draw_x_ticks(canvas, layout, heatmap, at);
   if (!layout.edge_labels || column == 0) draw_y_ticks(canvas, layout, heatmap, at);
-  if (layout.grid) canvas.text({at.x + width / 2, at.y - 6, kPanelTitleFont}, heatmap.title);
+  draw_tree(canvas, layout, heatmap, at);
+  if (layout.grid) canvas.text({at.x + width / 2, at.y - layout.above - 6, kPanelTitleFont}, heatmap.title);
 }
 
 void draw_titles(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& page) {
@@ -452,6 +530,33 @@ double draw_letter_legend(SvgCanvas& canvas, const PageLayout& layout, const Hea
   return y;
 }
 
+/// Draws the legend of the groups of columns below the heatmaps. Returns the height of the page.
+double draw_group_legend(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& page) {
+  std::vector<std::pair<std::string, std::string>> entries;  // name and colour
+  for (const Heatmap& heatmap : page.heatmaps) {
+    const std::vector<std::string>& groups = heatmap.tree.groups;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const std::pair entry(groups[i], list_colour(i, groups.size()));
+      if (std::ranges::find(entries, entry) == entries.end()) entries.push_back(entry);
+    }
+  }
+  if (entries.empty()) return layout.height;
+  double x = layout.left;
+  double y = layout.height;
+  for (const auto& [name, colour] : entries) {
+    const double width = text_width(name, kPanelTitleFont) + 32;
+    if (x + width > layout.width) {
+      x = layout.left;
+      y += kSubtitleLine;
+    }
+    canvas.add("<rect x=\"{}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{}\"/>\n", coordinate(x),
+               coordinate(y - 9), colour);
+    canvas.text({x + 15, y, kPanelTitleFont, "start"}, name);
+    x += width;
+  }
+  return y + kMargin;
+}
+
 }  // namespace
 
 void write_svg(OutputFile& out, const HeatmapPage& page) {
@@ -461,8 +566,9 @@ void write_svg(OutputFile& out, const HeatmapPage& page) {
   for (std::size_t i = 0; i < page.heatmaps.size(); ++i) draw_panel(canvas, layout, page, i);
   draw_titles(canvas, layout, page);
   draw_colour_bar(canvas, layout, page.scale);
-  const double height = draw_letter_legend(canvas, layout, page);
-  canvas.write(out, layout.width, height, page.title);
+  const double letters = draw_letter_legend(canvas, layout, page);
+  const double groups = draw_group_legend(canvas, layout, page);
+  canvas.write(out, layout.width, std::max(letters, groups), page.title);
 }
 
 }  // namespace attnctl::report

@@ -123,9 +123,10 @@ void append_csv_text(std::string& line, std::string_view text, char separator = 
 /// most two decimals and not if it is below 0.01 in magnitude. The text is white on dark cells. If there are
 /// at most 5000 cells, each has a tooltip with its labels and value. Long labels are shortened, and column
 /// labels are turned if they do not fit. If there are too many labels, only every second, fifth, tenth, ...
-/// label is drawn. Throws Error(limit) for more than 250,000 cells or a picture that is too large (see
-/// SvgCanvas::write), and std::invalid_argument if the page has no heatmap, if the scale is empty, or if
-/// labels or cell texts do not match the cells.
+/// label is drawn. Above a heatmap with a tree is a dendrogram, with an axis of its distances, and a strip
+/// with the colours of the groups of columns, which a legend lists. Throws Error(limit) for more than 250,000
+/// cells or a picture that is too large (see SvgCanvas::write), and std::invalid_argument if the page has no
+/// heatmap, if the scale is empty, or if labels, cell texts or trees do not match the cells.
 void write_svg(OutputFile& out, const HeatmapPage& page);
 
 /// Writes a page of charts, two charts per row of the page, as a standalone SVG without scripts or external

@@ -211,6 +211,19 @@ struct HeatmapScale {
   bool logarithmic = false;  // sequential scales only; `low` is then positive
 };
 
+/// A cluster tree of the columns of a heatmap, drawn above them. n merges join the first n + 1 columns, which
+/// are the clusters 0 to n. Merge i makes the cluster n + 1 + i.
+struct ColumnTree {
+  struct Merge {
+    std::size_t first = 0, second = 0;  // clusters, from left to right
+    double distance = 0;
+  };
+  std::string axis;                        // name of the distances
+  std::vector<Merge> merges;               // by ascending distance; if empty, nothing is drawn
+  std::vector<std::string> groups;         // names of groups of columns, such as layers; may be empty
+  std::vector<std::size_t> column_groups;  // [columns], indices into `groups`; empty without groups
+};
+
 /// One matrix and its labels. The first row is at the top.
 struct Heatmap {
   std::string title;
@@ -219,11 +232,12 @@ struct Heatmap {
   std::vector<std::string> x_labels;  // one per column, or empty
   std::vector<std::string> y_labels;  // one per row, or empty
   Tensor values;                      // [rows, columns], float or double
+  ColumnTree tree = {};
 };
 
 /// One heatmap, or a grid of heatmaps (for example layers by heads), with a common scale and colour bar. The
-/// axis titles of a grid are those of its first heatmap. If all heatmaps have the same shape and labels, tick
-/// labels are drawn only at the left and lower edge of the grid.
+/// axis titles of a grid are those of its first heatmap. If all heatmaps have the same shape and labels and
+/// no tree, tick labels are drawn only at the left and lower edge of the grid.
 struct HeatmapPage {
   std::string title;
   HeatmapScale scale;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,69 @@ TEST_CASE("the map's order is SciPy's, and that of the heatmaps") {
     CHECK(map.at("stress").get<double>() ==
           doctest::Approx(golden.array(name + "_stress").values[0]).epsilon(1e-5));
   }
+}
+
+/// Returns an SVG of similarities of tiny-llama.
+std::string similarity_svg(const std::vector<std::string>& options) {
+  std::vector<std::string> arguments = {"weights", "data/tiny-llama", "--include",
+                                        "weights", "--format",        "svg"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  const RunResult result = run_attnctl(arguments);
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  return result.out;
+}
+
+std::vector<std::smatch> matches_in(const std::string& text, const char* pattern) {
+  const std::regex expression(pattern);
+  return {std::sregex_iterator(text.begin(), text.end(), expression), std::sregex_iterator()};
+}
+
+constexpr const char* kTreeBar =
+    R"re(<path d="M([\d.]+) [\d.]+V[\d.]+H([\d.]+)V[\d.]+"><title>1 - similarity ([\d.]+)<)re";
+
+TEST_CASE("clustered heatmaps have SciPy's tree, and the layers of the heads") {
+  const std::string svg = similarity_svg({"--across-layers", "--order", "cluster"});
+  const auto bars = matches_in(svg, kTreeBar);
+  const auto panels = matches_in(svg, R"re(<g transform="translate\(([\d.]+) )re");
+  const auto strip =
+      matches_in(svg, R"re(width="([\d.]+)" height="8" fill="#\w+" [^>]*><title>(\d)\.\d, layer (\d)<)re");
+  constexpr std::size_t kHeads = 16;
+  REQUIRE(bars.size() == 2 * (kHeads - 1));
+  REQUIRE(panels.size() == 2);
+  REQUIRE(strip.size() == 2 * kHeads);
+  for (const std::smatch& head : strip) CHECK(head[2] == head[3]);
+  const double cell = std::stod(strip[0][1]);
+  const Golden golden(std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden/subspaces/tiny-llama");
+  for (std::size_t circuit = 0; circuit < 2; ++circuit) {
+    const std::string name = circuit == 0 ? "qk" : "ov";
+    CAPTURE(name);
+    const GoldenArray rows = golden.array(name + "_linkage");
+    const std::vector<std::int64_t> leaves = golden.integers(name + "_leaves");
+    REQUIRE(leaves.size() == kHeads);
+    std::vector<double> x(kHeads);  // of the clusters, in SciPy's order
+    for (std::size_t i = 0; i < kHeads; ++i) {
+      x[static_cast<std::size_t>(leaves[i])] =
+          std::stod(panels[circuit][1]) + (static_cast<double>(i) + 0.5) * cell;
+    }
+    for (std::size_t i = 0; i + 1 < kHeads; ++i) {
+      const std::smatch& bar = bars[circuit * (kHeads - 1) + i];
+      const double first = x.at(static_cast<std::size_t>(rows.values[i * 4]));
+      const double second = x.at(static_cast<std::size_t>(rows.values[i * 4 + 1]));
+      CHECK(std::abs(std::stod(bar[1]) - first) < 0.02);
+      CHECK(std::abs(std::stod(bar[2]) - second) < 0.02);
+      CHECK(std::abs(std::stod(bar[3]) - rows.values[i * 4 + 2]) < 6e-4);
+      x.push_back((first + second) / 2);
+    }
+  }
+  for (const char* layer : {"0", "1", "2", "3"})
+    CHECK(matches_in(svg, (std::string(">layer ") + layer + "</text>").c_str()).size() == 1);
+}
+
+TEST_CASE("heatmaps of one layer have a tree without layers, and heatmaps in the model's order have none") {
+  const std::string clustered = similarity_svg({"--order", "cluster"});
+  CHECK(matches_in(clustered, kTreeBar).size() == 2 * 4 * 3);
+  CHECK(clustered.find("layer 0<") == std::string::npos);
+  CHECK(similarity_svg({"--across-layers"}).find("1 - similarity") == std::string::npos);
 }
 
 TEST_CASE("arrays of an NPZ equal the goldens") {

@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -152,6 +154,58 @@ HeatmapPage similarity(std::size_t heads, bool across) {
            "been waiting outside since the early morning had already gone home."}};
 }
 
+/// Two similar heatmaps of clustered heads of several layers. Their tree joins neighbours.
+HeatmapPage clustered(std::size_t heads) {
+  HeatmapPage page = similarity(heads, true);
+  page.columns = 0;
+  Heatmap& map = page.heatmaps[0];
+  map.title = "QK, All Layers";
+  map.x_axis = map.y_axis = "Head (in cluster order)";
+  map.x_labels.clear();
+  map.tree.axis = "1 - similarity";
+  const std::size_t layers = std::max<std::size_t>(2, heads / 12);
+  for (std::size_t layer = 0; layer < layers; ++layer)
+    map.tree.groups.push_back("layer " + std::to_string(layer));
+  for (std::size_t i = 0; i < heads; ++i) {
+    map.tree.column_groups.push_back(i % layers);
+    map.x_labels.push_back(std::to_string(i % layers) + "." + std::to_string(i / layers));
+  }
+  map.y_labels = map.x_labels;
+  std::vector<std::size_t> open(heads);
+  std::iota(open.begin(), open.end(), std::size_t{0});
+  while (open.size() > 1) {
+    std::vector<std::size_t> joined;
+    for (std::size_t i = 0; i + 1 < open.size(); i += 2) {
+      const std::size_t merge = map.tree.merges.size();
+      const double distance = 0.3 + 0.7 * static_cast<double>(merge) / static_cast<double>(heads);
+      map.tree.merges.push_back({open[i], open[i + 1], distance});
+      joined.push_back(heads + merge);
+    }
+    if (open.size() % 2 == 1) joined.push_back(open.back());
+    open = std::move(joined);
+  }
+  const Heatmap other = map;
+  page.heatmaps.push_back(other);
+  return page;
+}
+
+/// Returns the numbers in the groups of each match.
+std::vector<std::vector<double>> numbers_of(const std::string& svg, const char* pattern) {
+  const std::regex expression(pattern);
+  std::vector<std::vector<double>> found;
+  for (std::sregex_iterator at(svg.begin(), svg.end(), expression), end; at != end; ++at) {
+    std::vector<double>& row = found.emplace_back();
+    for (std::size_t i = 1; i < at->size(); ++i) row.push_back(std::stod((*at)[i]));
+  }
+  return found;
+}
+
+std::size_t times_in(const std::string& svg, const std::string& text) {
+  std::size_t times = 0;
+  for (std::size_t at = svg.find(text); at != std::string::npos; at = svg.find(text, at + 1)) ++times;
+  return times;
+}
+
 Heatmap pattern(const std::string& title, std::size_t tokens) {
   const std::vector<std::string> words = {
       "[CLS]", "unbelievably", "the", "W", "...", "\xE4\xB8\x96\xE7\x95\x8C", "antidisestablishmentarianism"};
@@ -177,6 +231,86 @@ TEST_CASE("pixels: similarities of 2, 12 and 64 heads") {
       check_cells(svg, page);
     }
   }
+}
+
+TEST_CASE("pixels: clustered similarities of 3, 12, 72 and 144 heads") {
+  for (const std::size_t heads : {3U, 12U, 72U, 144U}) {
+    CAPTURE(heads);
+    texts_are_whole(drawn(clustered(heads)));
+  }
+}
+
+TEST_CASE("a tree has a leaf above each column, and bars at its distances") {
+  for (const std::size_t heads : {3U, 12U, 72U, 144U}) {
+    CAPTURE(heads);
+    const HeatmapPage page = clustered(heads);
+    const ColumnTree& tree = page.heatmaps[0].tree;
+    const std::string svg = drawn(page);
+    const auto panels = numbers_of(svg, R"re(<g transform="translate\(([\d.]+) ([\d.]+)\)">)re");
+    const auto bars = numbers_of(
+        svg, R"re(<path d="M([\d.]+) ([\d.]+)V([\d.]+)H([\d.]+)V([\d.]+)"><title>1 - similarity)re");
+    const auto strip =
+        numbers_of(svg, R"re(<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="8" fill)re");
+    REQUIRE(panels.size() == 2);
+    REQUIRE(bars.size() == 2 * (heads - 1));
+    REQUIRE(strip.size() == 2 * heads);
+    const auto near = [](double a, double b) { return std::abs(a - b) < 0.03; };
+    for (std::size_t panel = 0; panel < 2; ++panel) {
+      const double left = panels[panel][0];
+      const double bottom = bars[panel * (heads - 1)][1];
+      std::vector<std::array<double, 2>> tops;  // (x, y) of each cluster
+      for (std::size_t i = 0; i < heads; ++i) {
+        const std::vector<double>& colour = strip[panel * heads + i];
+        CHECK(near(colour[0], left + static_cast<double>(i) * colour[2]));
+        CHECK(colour[1] >= bottom);
+        CHECK(colour[1] + 8 <= panels[panel][1]);
+        tops.push_back({left + (static_cast<double>(i) + 0.5) * colour[2], bottom});
+      }
+      for (std::size_t i = 0; i + 1 < heads; ++i) {
+        const std::vector<double>& bar = bars[panel * (heads - 1) + i];
+        const std::array<double, 2> first = tops.at(tree.merges[i].first);
+        const std::array<double, 2> second = tops.at(tree.merges[i].second);
+        CHECK(near(bar[0], first[0]));
+        CHECK(near(bar[1], first[1]));
+        CHECK(near(bar[3], second[0]));
+        CHECK(near(bar[4], second[1]));
+        CHECK(bar[2] < std::min(first[1], second[1]));
+        CHECK((bottom - bar[2]) / (bottom - bars[0][2]) ==
+              doctest::Approx(tree.merges[i].distance / tree.merges[0].distance).epsilon(0.002));
+        tops.push_back({(first[0] + second[0]) / 2, bar[2]});
+      }
+    }
+    for (std::size_t i = 0; i < heads; ++i) {
+      const std::string& label = page.heatmaps[0].x_labels[i];
+      CAPTURE(label);
+      CHECK(times_in(svg, ">" + label + "</text>") >= 4);  // on both axes of both heatmaps
+      const std::size_t layer = tree.column_groups[i];
+      const std::string colour = list_colour(layer, tree.groups.size());
+      CHECK(times_in(svg, "fill=\"" + colour + "\" shape-rendering=\"crispEdges\"><title>" + label +
+                              ", layer " + std::to_string(layer) + "</title>") == 2);
+    }
+    for (const std::string& name : tree.groups) CHECK(times_in(svg, ">" + name + "</text>") == 1);
+  }
+}
+
+TEST_CASE("the axis of a tree begins near the least distance if the distances differ little") {
+  HeatmapPage page = clustered(12);
+  const auto has_tick = [&](const std::string& label) {
+    return drawn(page).find("font-size=\"9\" text-anchor=\"end\">" + label + "</text>") != std::string::npos;
+  };
+  CHECK(has_tick("0"));
+  for (Heatmap& map : page.heatmaps) {
+    for (std::size_t i = 0; i < map.tree.merges.size(); ++i)
+      map.tree.merges[i].distance = 0.96 + 0.004 * static_cast<double>(i);
+  }
+  CHECK_FALSE(has_tick("0"));
+  CHECK(has_tick("0.95"));
+  CHECK(has_tick("1"));
+  for (Heatmap& map : page.heatmaps) {  // heads with equal weights
+    for (ColumnTree::Merge& merge : map.tree.merges) merge.distance = -1e-16;
+  }
+  CHECK(has_tick("0"));
+  CHECK(has_tick("0.01"));
 }
 
 TEST_CASE("pixels: letters of a legend in 3, 72 and 144 cells") {

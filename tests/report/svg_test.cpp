@@ -283,6 +283,20 @@ TEST_CASE("labels that do not fit the matrix throw") {
   CHECK_THROWS_AS(svg_of(page), std::invalid_argument);
 }
 
+TEST_CASE("trees that do not fit the matrix throw") {
+  const HeatmapPage page = similarity();
+  const auto draw = [&](const ColumnTree& tree) {
+    HeatmapPage with_tree = page;
+    with_tree.heatmaps[0].tree = tree;
+    svg_of(with_tree);
+  };
+  CHECK_NOTHROW(draw({"Distance", {{0, 1, 0.5}}, {"a", "b"}, {0, 1}}));
+  CHECK_THROWS_AS(draw({"Distance", {{0, 2, 0.5}}, {}, {}}), std::invalid_argument);
+  CHECK_THROWS_AS(draw({"Distance", {{0, 1, 0.5}, {2, 3, 0.5}}, {}, {}}), std::invalid_argument);
+  CHECK_THROWS_AS(draw({"Distance", {{0, 1, 0.5}}, {"a", "b"}, {0, 2}}), std::invalid_argument);
+  CHECK_THROWS_AS(draw({"Distance", {{0, 1, 0.5}}, {"a", "b"}, {0}}), std::invalid_argument);
+}
+
 TEST_CASE("the width of text on a terminal") {
   struct Row {
     std::string_view text;

@@ -221,8 +221,8 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
        {"--order",
         choice<inspect::HeadOrder>(
             options.order, {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
-        "Order of heads in heatmaps of similarity: model (by number) or cluster (similar heads are adjacent) "
-        "(default: model)"},
+        "Order of heads in heatmaps of similarity: model (by number) or cluster (similar heads are adjacent, "
+        "with a dendrogram) (default: model)"},
        {.names = "--similarity",
         .target = &options.similarity,
         .help = "With --include map: similarities of heads to use, of: qk, ov, w_q, w_k, w_v, w_o",
