@@ -128,7 +128,8 @@ void ResultWriter::write_view(const View& view) {
       warn_non_finite(session_.warnings, heatmap.title, count_non_finite(heatmap.values));
   }
   check_before_commit(session_);
-  std::visit([&](const auto& page) { report::write_svg(*out_, page); }, view.page);
+  std::visit([&](const auto& page) { report::write_picture(*out_, page, target_.format.picture); },
+             view.page);
 }
 
 void ResultWriter::write(std::string_view schema, Results results) {

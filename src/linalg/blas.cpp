@@ -363,9 +363,10 @@ void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const 
 }
 
 #ifdef __SANITIZE_THREAD__
-/// OpenBLAS is not instrumented, so ThreadSanitizer does not see the locks of its buffers.
+/// OpenBLAS, and the libraries of report/png_pdf.cpp that start a thread, are not instrumented, so
+/// ThreadSanitizer does not see their locks.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
 extern "C" const char* __tsan_default_suppressions() {
-  return "race:libopenblas\n";
+  return "race:libopenblas\nrace:libfontconfig\nrace:libglib\n";
 }
 #endif

@@ -92,23 +92,24 @@ void SvgCanvas::titles(double centre, std::string_view title, const std::vector<
   for (const std::string& line : subtitle) text({centre, y += kSubtitleLine, kPanelTitleFont}, line);
 }
 
-void SvgCanvas::write(OutputFile& out, double width, double height, std::string_view title) const {
+std::string SvgCanvas::document(const std::string& file, double width, double height,
+                                std::string_view title) const {
   constexpr double kMostPixels = 32767;
   const std::string w = coordinate(std::ceil(width));
   const std::string h = coordinate(std::ceil(height));
   if (width > kMostPixels || height > kMostPixels)
     fail(Status::limit,
-         "{}: the picture has {} x {} pixels, and svg supports up to {} on a side; select fewer layers, "
-         "heads or inputs",
-         out.name(), w, h, kMostPixels);
-  out.write(fmt::format(
-                R"(<?xml version="1.0" encoding="UTF-8"?>
+         "{}: the picture has {} x {} pixels, and a side may have up to {}; select fewer layers, heads or "
+         "inputs",
+         file, w, h, kMostPixels);
+  return fmt::format(
+             R"(<?xml version="1.0" encoding="UTF-8"?>
 <svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="img" font-family="'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif" fill="{3}">
 <title>{2}</title>
 <rect width="{0}" height="{1}" fill="#ffffff"/>
 )",
-                w, h, xml_escaped(title), kInk) +
-            body_ + "</svg>\n");
+             w, h, xml_escaped(title), kInk) +
+         body_ + "</svg>\n";
 }
 
 }  // namespace attnctl::report

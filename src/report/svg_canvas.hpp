@@ -9,8 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "base/files/output_file.hpp"
-
 namespace attnctl::report {
 
 // Sizes in pixels, except for kMaxLabel.
@@ -66,9 +64,11 @@ class SvgCanvas {
   /// Draws the title of the page and, below it, the lines of the subtitle.
   void titles(double centre, std::string_view title, const std::vector<std::string>& subtitle);
 
-  /// Writes the whole document. `title` is the title element, which screen readers read. Throws Error(limit)
-  /// if a side is longer than 32,767 pixels, the most that programs which draw SVG support.
-  void write(OutputFile& out, double width, double height, std::string_view title) const;
+  /// Returns the whole document. `title` is the title element, which screen readers read; `file` is the name
+  /// in the message of Error(limit), which is thrown if a side is longer than 32,767 pixels, the most that
+  /// programs which draw SVG support.
+  [[nodiscard]] std::string document(const std::string& file, double width, double height,
+                                     std::string_view title) const;
 
  private:
   std::string body_;

@@ -191,7 +191,7 @@ void draw_legend(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
 
 }  // namespace
 
-void write_svg(OutputFile& out, const ChartPage& page) {
+void write_picture(OutputFile& out, const ChartPage& page, PictureFormat format) {
   if (page.charts.empty()) throw std::invalid_argument("a page without charts");
   std::vector<Plot> plots;
   std::size_t points = 0;
@@ -208,8 +208,8 @@ void write_svg(OutputFile& out, const ChartPage& page) {
   }
   if (points > kMaxPoints) {
     fail(Status::limit,
-         "{}: the charts have {} points, and svg can show at most {}; use --format csv or json", out.name(),
-         points, kMaxPoints);
+         "{}: the charts have {} points, and a picture can show at most {}; use --format csv or json",
+         out.name(), points, kMaxPoints);
   }
   const std::size_t columns = std::min<std::size_t>(plots.size(), 2);
   const std::size_t rows = (plots.size() + columns - 1) / columns;
@@ -231,7 +231,8 @@ void write_svg(OutputFile& out, const ChartPage& page) {
     draw_legend(canvas, plots[i], at);
   }
   canvas.titles(width / 2, page.title, subtitle);
-  canvas.write(out, width, top + panel_height * static_cast<double>(rows), page.title);
+  const double height = top + panel_height * static_cast<double>(rows);
+  write_svg_as(out, canvas.document(out.name(), width, height, page.title), format);
 }
 
 }  // namespace attnctl::report

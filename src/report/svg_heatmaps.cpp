@@ -47,8 +47,8 @@ void check(const HeatmapPage& page, const std::string& name) {
   }
   if (const std::size_t cells = cells_of(page); cells > kMaxCells) {
     fail(Status::limit,
-         "{}: the heatmaps have {} cells, and svg can show at most {}; select fewer layers, heads or inputs, "
-         "or use another --format",
+         "{}: the heatmaps have {} cells, and a picture can show at most {}; select fewer layers, heads or "
+         "inputs, or use another --format",
          name, cells, kMaxCells);
   }
   const std::vector<std::string>& texts = page.cell_texts;
@@ -559,7 +559,7 @@ double draw_group_legend(SvgCanvas& canvas, const PageLayout& layout, const Heat
 
 }  // namespace
 
-void write_svg(OutputFile& out, const HeatmapPage& page) {
+void write_picture(OutputFile& out, const HeatmapPage& page, PictureFormat format) {
   check(page, out.name());
   const PageLayout layout = lay_out(page);
   SvgCanvas canvas;
@@ -567,8 +567,8 @@ void write_svg(OutputFile& out, const HeatmapPage& page) {
   draw_titles(canvas, layout, page);
   draw_colour_bar(canvas, layout, page.scale);
   const double letters = draw_letter_legend(canvas, layout, page);
-  const double groups = draw_group_legend(canvas, layout, page);
-  canvas.write(out, layout.width, std::max(letters, groups), page.title);
+  const double height = std::max(letters, draw_group_legend(canvas, layout, page));
+  write_svg_as(out, canvas.document(out.name(), layout.width, height, page.title), format);
 }
 
 }  // namespace attnctl::report

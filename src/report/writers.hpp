@@ -11,7 +11,7 @@
 #include "base/pool.hpp"
 #include "results/results.hpp"
 
-// The writers of JSON, CSV and SVG.
+// The writers of JSON, CSV and pictures (SVG, PNG, PDF).
 namespace attnctl::report {
 
 /// The text format of numbers. Without `digits`, a number is written as the shortest text that reads back to
@@ -118,23 +118,35 @@ std::uint64_t write_csv_table(OutputFile& out, const Table& table, const WriteOp
 /// Appends one text cell in the format of write_csv_table().
 void append_csv_text(std::string& line, std::string_view text, char separator = ',');
 
-/// Writes a page of heatmaps as a standalone SVG without scripts or external references. Cells that are large
-/// enough show their text of HeatmapPage::cell_texts or, if there are no texts, their value, with at
-/// most two decimals and not if it is below 0.01 in magnitude. The text is white on dark cells. If there are
-/// at most 5000 cells, each has a tooltip with its labels and value. Long labels are shortened, and column
-/// labels are turned if they do not fit. If there are too many labels, only every second, fifth, tenth, ...
-/// label is drawn. Above a heatmap with a tree is a dendrogram, with an axis of its distances, and a strip
-/// with the colours of the groups of columns, which a legend lists. Throws Error(limit) for more than 250,000
-/// cells or a picture that is too large (see SvgCanvas::write), and std::invalid_argument if the page has no
-/// heatmap, if the scale is empty, or if labels, cell texts or trees do not match the cells.
-void write_svg(OutputFile& out, const HeatmapPage& page);
+enum class PictureFormat { svg, png, pdf };
+
+/// Loads librsvg, which draws PNG and PDF. Throws Error(usage) if it cannot be loaded.
+void load_picture_library();
+
+/// Writes an SVG document in this format. A PNG has two pixels per unit of the SVG, or one if a side would be
+/// longer than the 32,767 pixels that cairo supports. A PDF has 0.75 pt per unit and no date. Throws Error,
+/// and writes nothing, if the picture cannot be drawn.
+void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format);
+
+/// Writes a page of heatmaps as a standalone SVG without scripts or external references, or as write_svg_as()
+/// writes this SVG. Cells that are large enough show their text of HeatmapPage::cell_texts or, if there are
+/// no texts, their value, with at most two decimals and not if it is below 0.01 in magnitude. The text is
+/// white on dark cells. If there are at most 5000 cells, each has a tooltip with its labels and value. Long
+/// labels are shortened, and column labels are turned if they do not fit. If there are too many labels, only
+/// every second, fifth, tenth, ... label is drawn. Above a heatmap with a tree is a dendrogram, with an axis
+/// of its distances, and a strip with the colours of the groups of columns, which a legend lists. Throws
+/// Error(limit) for more than 250,000 cells or a picture that is too large (see SvgCanvas::document), and
+/// std::invalid_argument if the page has no heatmap, if the scale is empty, or if labels, cell texts or trees
+/// do not match the cells.
+void write_picture(OutputFile& out, const HeatmapPage& page, PictureFormat format = PictureFormat::svg);
 
 /// Writes a page of charts, two charts per row of the page, as a standalone SVG without scripts or external
-/// references. Table rows are drawn in their order. Points that are undefined, not finite, or not positive on
-/// a logarithmic axis are omitted, and so are charts without points, unless no chart has points. Throws
-/// std::invalid_argument if the page has no chart or a column is missing, and Error(limit) for more than
-/// 100,000 points or a picture that is too large (see SvgCanvas::write).
-void write_svg(OutputFile& out, const ChartPage& page);
+/// references, or as write_svg_as() writes this SVG. Table rows are drawn in their order. Points that are
+/// undefined, not finite, or not positive on a logarithmic axis are omitted, and so are charts without
+/// points, unless no chart has points. Throws std::invalid_argument if the page has no chart or a column is
+/// missing, and Error(limit) for more than 100,000 points or a picture that is too large (see
+/// SvgCanvas::document).
+void write_picture(OutputFile& out, const ChartPage& page, PictureFormat format = PictureFormat::svg);
 
 /// Formats chunks in parallel (if `pool` is not null) and writes them in order. A worker that has formatted a
 /// chunk waits until all earlier chunks are written, so at most one chunk per worker is in memory. `format`

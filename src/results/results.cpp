@@ -278,7 +278,7 @@ const Table& table_named(const Results& results, const std::string& name) {
 
 const View& view_named(const Results& results, const std::string& name) {
   if (results.pictures.empty()) {
-    fail(Status::usage, "--format svg: this run has no picture{}",
+    fail(Status::usage, "this run has no picture{}",
          results.picture_hint.empty() ? "; use text, json or csv" : "; " + results.picture_hint);
   }
   return name.empty() ? results.pictures.front() : item_named(results.pictures, name, "--picture");

@@ -311,22 +311,22 @@ struct TextMatrices {
 
 using PageBlock = std::variant<TextLine, TextTable, TextMatrices, ChartPage>;
 
-/// A drawing of results, written as SVG. The user selects it by name.
+/// A drawing of results. The user selects it by name.
 struct View {
   std::string name;
   std::variant<HeatmapPage, ChartPage> page;
 };
 
 /// The results of an analysis, a study or an experiment. Each format uses the members whose comments name it;
-/// heads_page(), which draws SVG, also uses `tables`.
+/// heads_page(), which draws a picture, also uses `tables`.
 struct Results {
   Document document = {};                  // JSON, JSON Lines
   std::vector<Table> tables = {};          // CSV
   std::vector<Tensor> arrays = {};         // NPZ
   std::vector<PageBlock> text = {};        // text
-  std::vector<View> pictures = {};         // SVG: the first one, or the one that the user names
+  std::vector<View> pictures = {};         // SVG, PNG, PDF: the first, or the one that the user names
   std::vector<std::string> subtitle = {};  // for heads_page(): model name, and the text of a single input
-  std::string picture_hint = {};  // advice in the error message for --format svg if there are no pictures
+  std::string picture_hint = {};  // advice in the error message if a picture is wanted and there are none
 
   /// Appends the members of `other`. Its picture hint is used only if this object has none.
   void append(Results&& other);

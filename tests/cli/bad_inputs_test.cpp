@@ -266,9 +266,10 @@ TEST_CASE("under --strict no byte of a non-finite result reaches a pipe in any f
     std::string format, include;
     std::vector<std::string> more = {};
   };
-  for (const Row& row : {Row{"json", "patterns,output"}, Row{"jsonl", "patterns,output"},
-                         Row{"npz", "patterns,output"}, Row{"csv", "patterns,mixing", {"--table", "mixing"}},
-                         Row{"text", "contributions"}, Row{"svg", "contributions"}}) {
+  for (const Row& row :
+       {Row{"json", "patterns,output"}, Row{"jsonl", "patterns,output"}, Row{"npz", "patterns,output"},
+        Row{"csv", "patterns,mixing", {"--table", "mixing"}}, Row{"text", "contributions"},
+        Row{"svg", "contributions"}, Row{"png", "contributions"}}) {
     CAPTURE(row.format);
     BareRun run(long_input, {1, 0, 0, 1}, 1e20F);
     run.set("--format", row.format).set("--include", row.include).with(row.more);

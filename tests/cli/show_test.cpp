@@ -144,7 +144,7 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
   CHECK(count_of(bart, "<title>1, ") == 3);  // only the encoder has a layer 1, with three heads
   CHECK(refused(plot({"weights", "data/tiny-bert"}, {"entropy"})).find("no numbers") != std::string::npos);
   CHECK(refused(plot(analyze, {"entropy"}), "json") ==
-        "attnctl: --plot needs --format svg, or -o FILE.svg\n");
+        "attnctl: --plot needs --format svg, png or pdf, or -o FILE with this extension\n");
   const std::string completion = run_attnctl({"completion", "bash"}).out;
   CHECK(completion.find("special_token best_offset best_offset_share") != std::string::npos);
 }
@@ -253,7 +253,7 @@ TEST_CASE("--show: contradictory options are rejected") {
   CHECK(refused({"9.9"}) == "attnctl: --show: got 9.9: the model has 4 layers (0 to 3)\n");
   CHECK(refused({"1", "--layers", "2"}).find("remove --layers") != std::string::npos);
   CHECK(refused({"1", "--include", "scores"}).find("remove --include") != std::string::npos);
-  CHECK(refused({"1", "--format", "json"}).find("text or svg") != std::string::npos);
+  CHECK(refused({"1", "--format", "json"}).find("text, svg, png or pdf") != std::string::npos);
 }
 
 /// A model with 6 layers of 12 heads and irregular weights, and a question about it.

@@ -41,7 +41,7 @@ std::string drawn(const Table& table, const std::vector<Chart>& charts) {
   const test::TempDir folder;
   const std::string path = (folder.path() / "x.svg").string();
   OutputFile out(path);
-  write_svg(out, ChartPage{"A <title> & more", table, charts});
+  write_picture(out, ChartPage{"A <title> & more", table, charts});
   out.commit();
   return test::slurp(path);
 }

@@ -27,7 +27,7 @@ template <typename Page>
 std::string drawn(const Page& page) {
   const test::TempDir folder;
   OutputFile out(folder.path() / "a.svg");
-  write_svg(out, page);
+  write_picture(out, page);
   out.commit();
   return test::slurp(folder.path() / "a.svg");
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -23,7 +24,7 @@ namespace {
 std::string svg_of(const HeatmapPage& page) {
   const test::TempDir folder;
   OutputFile out(folder.path() / "a.svg");
-  write_svg(out, page);
+  write_picture(out, page);
   out.commit();
   return test::slurp(folder.path() / "a.svg");
 }
@@ -229,6 +230,31 @@ TEST_CASE("a side of more than 32,767 pixels is an error") {
   } catch (const Error& error) {
     CHECK(error.status() == Status::limit);
     CHECK(std::string(error.what()).find("up to 32767") != std::string::npos);
+  }
+}
+
+TEST_CASE("a PNG has one pixel per unit if two are too many for cairo, and a bad SVG is an error") {
+  const test::TempDir folder;
+  const std::filesystem::path path = folder.path() / "a.png";
+  const std::string head = R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 )";
+  const auto sides = [&](const std::string& size) {
+    OutputFile out(path);
+    write_svg_as(out, head + size + R"("><rect width="9" height="9"/></svg>)", PictureFormat::png);
+    out.commit();
+    return test::slurp(path).substr(16, 8);
+  };
+  CHECK(sides("16383 3") == std::string("\0\0\x7f\xfe\0\0\0\6", 8));
+  CHECK(sides("16384 3") == std::string("\0\0\x40\0\0\0\0\3", 8));
+  for (const PictureFormat format : {PictureFormat::png, PictureFormat::pdf}) {
+    OutputFile out(path);
+    try {
+      write_svg_as(out, head, format);
+      FAIL("written");
+    } catch (const Error& error) {
+      CHECK(error.status() == Status::environment);
+      CHECK(std::string(error.what()).find("a.png: cannot draw the picture: ") != std::string::npos);
+      CHECK(out.position() == 0);
+    }
   }
 }
 

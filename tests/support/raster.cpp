@@ -20,6 +20,18 @@ constexpr std::string_view kFonts = R"(<?xml version="1.0"?>
 
 }  // namespace
 
+Raster read_png(const std::string& path) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  if (png_image_begin_read_from_file(&image, path.c_str()) == 0) throw std::runtime_error(image.message);
+  image.format = PNG_FORMAT_RGB;
+  Raster raster{image.width, image.height, std::vector<std::uint8_t>(PNG_IMAGE_SIZE(image))};
+  if (png_image_finish_read(&image, nullptr, raster.rgb.data(), 0, nullptr) == 0) {
+    throw std::runtime_error(image.message);
+  }
+  return raster;
+}
+
 std::optional<Raster> rasterised(const std::string& svg, int zoom) {
   if (run_shell("command -v rsvg-convert").status != 0) return std::nullopt;
   const TempDir folder;
@@ -31,15 +43,7 @@ std::optional<Raster> rasterised(const std::string& svg, int zoom) {
                                          " -o '" + to + "' '" + from + "'",
                                      {.input = {}, .environment = {{"FONTCONFIG_FILE", fonts}}});
   if (result.status != 0) throw std::runtime_error("rsvg-convert: " + result.err);
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  if (png_image_begin_read_from_file(&image, to.c_str()) == 0) throw std::runtime_error(image.message);
-  image.format = PNG_FORMAT_RGB;
-  Raster raster{image.width, image.height, std::vector<std::uint8_t>(PNG_IMAGE_SIZE(image))};
-  if (png_image_finish_read(&image, nullptr, raster.rgb.data(), 0, nullptr) == 0) {
-    throw std::runtime_error(image.message);
-  }
-  return raster;
+  return read_png(to);
 }
 
 }  // namespace attnctl::test

@@ -19,6 +19,9 @@ struct Raster {
   }
 };
 
+/// Reads a PNG file.
+Raster read_png(const std::string& path);
+
 /// Draws an SVG on white with librsvg, at `zoom` pixels per unit. Returns nullopt if rsvg-convert is not
 /// installed.
 std::optional<Raster> rasterised(const std::string& svg, int zoom = 1);

@@ -41,8 +41,8 @@ void select_shown(AnalysisRequest& request) {
   (head ? request.selection.heads : request.selection.layers) = show;
 }
 
-/// Applies --show, if given: the result is a drawing (text or SVG) of the pattern of head L.H, or of the mean
-/// pattern of layer L and the patterns of its heads. Throws Error(usage) if other options contradict --show.
+/// Applies --show, if given: the result draws the pattern of head L.H, or the mean pattern of layer L and the
+/// patterns of its heads. Throws Error(usage) if other options contradict --show.
 void apply_show(AnalysisRequest& request) {
   if (request.show.empty()) return;
   if (!request.selection.layers.empty() || !request.selection.heads.empty())
@@ -50,14 +50,14 @@ void apply_show(AnalysisRequest& request) {
   if (request.include_given || !request.output.plot.empty())
     fail(Status::usage, "--show always draws patterns: remove --{}",
          request.include_given ? "include" : "plot");
-  const bool picture =
-      request.output.format.empty() || request.output.format == "text" || request.output.format == "svg";
-  if (!picture) fail(Status::usage, "--show needs --format text or svg, got {}", request.output.format);
-  if (request.inspect.weighting == analysis::Weighting::norm && request.output.format != "svg" &&
-      !request.output.path.ends_with(".svg")) {
+  const std::string& format = request.output.format;
+  const bool picture = writes_picture(request.output);
+  if (!picture && !format.empty() && format != "text")
+    fail(Status::usage, "--show needs --format text, svg, png or pdf, got {}", format);
+  if (request.inspect.weighting == analysis::Weighting::norm && !picture) {
     fail(Status::usage,
          "--show: text can only draw values from 0 to 1, and those of --weighting norm may be larger; use "
-         "--weighting norm-row, or --format svg");
+         "--weighting norm-row, or -o FILE.svg, .png or .pdf");
   }
   select_shown(request);
   request.include = "patterns";
@@ -159,7 +159,7 @@ void add_pattern_options(Command& command, AnalysisRequest& options) {
       {{"--per-input", &request.per_input, "Compute metrics for each input instead of over all inputs"},
        {"--from", &request.from,
         "Show which tokens this token attends to in each head: a word, word#2 (its second occurrence), or a "
-        "position. Text and svg show only this, unless --include is given",
+        "position. Text and pictures show only this, unless --include is given",
         "TOKEN"},
        {.names = "--to",
         .target = &request.to,
@@ -307,9 +307,9 @@ Command weights_command() {
   command.footer =
       "Examples:\n"
       "  attnctl weights data/tiny-llama --format text\n"
-      "  attnctl weights data/tiny-llama --layers 2 --format svg > similarity.svg\n"
+      "  attnctl weights data/tiny-llama --layers 2 -o similarity.png\n"
       "  attnctl weights data/tiny-llama --include subspaces,composition --format text\n"
-      "  attnctl weights data/tiny-bert --across-layers --order cluster --format svg > heads.svg\n"
+      "  attnctl weights data/tiny-bert --across-layers --order cluster -o heads.pdf\n"
       "  attnctl weights data/tiny-bert --across-layers --include weights | jq "
       "'.subspace_similarity[0].heads'";
   command.action = [request] { run_analysis(*request); };

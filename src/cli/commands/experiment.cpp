@@ -693,10 +693,10 @@ Command experiment_command() {
     command.name = name;
     auto request = std::make_shared<ExperimentOptions>();
     const Experiment experiment = add(command, *request);
-    add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "text"});
+    add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
     request->output.default_table = "rows";
     command.add({{"--picture", &request->output.picture,
-                  "With svg: what to draw, charts (default) or the name of a heatmap"},
+                  "With svg, png, pdf: what to draw, charts (default) or the name of a heatmap"},
                  {"--show", &request->show, "With text: also draw the charts"}});
     add_run_options(command, request->run);
     command.action = [experiment, request] { run_experiment(experiment, *request); };

@@ -181,7 +181,7 @@ Results finished_study(const study::StudyState& state, bool named, Session& sess
 }
 
 void add_result_options(Command& command, CommandOptions& options) {
-  add_document_options(command, options.output, {"json", "jsonl", "csv", "svg", "text"});
+  add_document_options(command, options.output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
   add_table_option(command, options.output,
                    "heads,distributions,positional,special,repeats,rare,distance,pairs,rollout,relations,"
                    "trees,coreference,probe,roles");

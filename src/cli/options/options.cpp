@@ -219,8 +219,8 @@ Option strip_markers_option(bool& strip_markers) {
 void add_plot_option(Command& command, OutputOptions& options, std::vector<std::string> columns) {
   command.add("Output", {{.names = "--plot",
                           .target = &options.plot,
-                          .help = "With svg: draw this column of a table by layer and head, such as entropy; "
-                                  "for a table other than heads: TABLE.COLUMN",
+                          .help = "With svg, png, pdf: draw this column of a table by layer and head, such "
+                                  "as entropy; for a table other than heads: TABLE.COLUMN",
                           .type = "COLUMN",
                           .offered = std::move(columns)}});
 }

@@ -69,8 +69,8 @@ struct OutputOptions {
   std::string table;
   /// Table to write if --table is not given; empty: write all tables to a folder.
   std::string default_table = {};
-  std::string plot;     // --plot: COLUMN or TABLE.COLUMN to draw as SVG
-  std::string picture;  // name of the picture to write as SVG; empty: the first picture
+  std::string plot;     // --plot: COLUMN or TABLE.COLUMN to draw
+  std::string picture;  // name of the picture to write; empty: the first picture
   std::optional<int> digits;
   std::vector<std::string> columns = {};  // --columns
   bool names_columns = false;             // --columns can name columns of the table of heads

@@ -21,6 +21,7 @@ namespace attnctl::cli {
 namespace {
 
 using inspect::Form;
+using report::PictureFormat;
 
 constexpr std::array kFormats = {
     Format{.name = "json", .extension = ".json", .form = Form::document},
@@ -30,6 +31,8 @@ constexpr std::array kFormats = {
     Format{.name = "tsv", .extension = ".tsv", .form = Form::tables, .separator = '\t'},
     Format{.name = "npz", .extension = ".npz", .form = Form::arrays},
     Format{.name = "svg", .extension = ".svg", .form = Form::pictures},
+    Format{.name = "png", .extension = ".png", .form = Form::pictures, .picture = PictureFormat::png},
+    Format{.name = "pdf", .extension = ".pdf", .form = Form::pictures, .picture = PictureFormat::pdf},
     Format{.name = "text", .extension = ".txt", .form = Form::text},
 };
 
@@ -48,15 +51,10 @@ const Format* format_of_extension(const OutputOptions& options) {
   if (format != nullptr && std::ranges::find(options.formats, format->name) != options.formats.end())
     return format;
   std::error_code ignored;
-  if (!extension.empty() && !std::filesystem::is_other(path, ignored)) {
-    const std::vector<std::string> pictures = {".png", ".pdf", ".jpg", ".jpeg"};
-    const bool picture = std::ranges::find(pictures, lower_case(extension)) != pictures.end() &&
-                         std::ranges::find(options.formats, "svg") != options.formats.end();
-    fail(Status::usage, "-o {}: got the extension {}, need one of {}; {}", escaped(options.path),
-         escaped(extension), extensions_of(options.formats),
-         picture ? "for a picture, write .svg and convert it, as in: rsvg-convert x.svg -o x.png"
-                 : "give --format to write a file with another extension");
-  }
+  if (!extension.empty() && !std::filesystem::is_other(path, ignored))
+    fail(Status::usage,
+         "-o {}: got the extension {}, need one of {}; give --format to write a file with another extension",
+         escaped(options.path), escaped(extension), extensions_of(options.formats));
   return nullptr;
 }
 
@@ -167,6 +165,13 @@ std::string extensions_of(const std::vector<std::string>& formats) {
                     [](const std::string& name) { return format_with(&Format::name, name)->extension; });
 }
 
+bool writes_picture(const OutputOptions& options) {
+  const std::string extension = std::filesystem::path(options.path).extension().string();
+  const Format* const format = options.format.empty() ? format_with(&Format::extension, extension)
+                                                      : format_with(&Format::name, options.format);
+  return format != nullptr && format->form == Form::pictures;
+}
+
 Target resolve_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
                       std::vector<OutputPath> others) {
   const bool to_stdout = options.path.empty() || options.path == "-";
@@ -179,7 +184,8 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
     fail(Status::usage, "--table needs --format {}, or -o FILE with this extension",
          table_formats(options.formats));
   if (!(options.plot + options.picture).empty() && format.form != Form::pictures)
-    fail(Status::usage, "--{} needs --format svg, or -o FILE.svg", options.plot.empty() ? "picture" : "plot");
+    fail(Status::usage, "--{} needs --format svg, png or pdf, or -o FILE with this extension",
+         options.plot.empty() ? "picture" : "plot");
   if (tables && target.table.empty()) target.table = options.default_table;
   if (target.is_folder() && (to_stdout || by_extension != nullptr)) {
     fail(Status::usage,
@@ -187,12 +193,14 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
          "DIRECTORY, or --table NAME for one table (--help lists the names)",
          format.name);
   }
-  if (format.form == Form::arrays && to_stdout && isatty(STDOUT_FILENO) == 1)
+  const bool drawn = format.picture != PictureFormat::svg;
+  if ((drawn || format.form == Form::arrays) && to_stdout && isatty(STDOUT_FILENO) == 1)
     fail(Status::usage, "--format {} cannot be written to a terminal: give -o FILE{}", format.name,
          format.extension);
   if (!to_stdout) others.push_back({"-o", target.path, target.is_folder() ? format.extension : ""});
   check_outputs(others, inputs);
   if (!to_stdout) check_output_type(target);
+  if (drawn) report::load_picture_library();
   return target;
 }
 

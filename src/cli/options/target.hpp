@@ -15,11 +15,12 @@ namespace attnctl::cli {
 
 /// An output format: a row of the table in target.cpp.
 struct Format {
-  std::string_view name;                                     // in --format
-  std::string_view extension;                                // of its files: ".json"
-  inspect::Form form = inspect::Form::document;              // the form of results that its writer uses
-  report::JsonLayout layout = report::JsonLayout::document;  // for a document
-  char separator = ',';                                      // for tables: the character between columns
+  std::string_view name;                                       // in --format
+  std::string_view extension;                                  // of its files: ".json"
+  inspect::Form form = inspect::Form::document;                // the form of results that its writer uses
+  report::JsonLayout layout = report::JsonLayout::document;    // for a document
+  char separator = ',';                                        // for tables: the character between columns
+  report::PictureFormat picture = report::PictureFormat::svg;  // for pictures
 };
 
 [[nodiscard]] std::vector<std::string> all_formats();
@@ -27,6 +28,9 @@ struct Format {
 [[nodiscard]] std::string table_formats(const std::vector<std::string>& formats);
 /// Returns the extensions of `formats`, such as ".json, .csv".
 [[nodiscard]] std::string extensions_of(const std::vector<std::string>& formats);
+
+/// Returns true if --format or, without it, the extension of -o is that of a picture.
+[[nodiscard]] bool writes_picture(const OutputOptions& options);
 
 struct OutputPath {
   std::string option;  // the option with this path: "--state"
@@ -54,9 +58,9 @@ struct Target {
 /// the extension of -o. The default is text on a terminal and JSON elsewhere. `others` are the paths that the
 /// command writes in addition to -o. Throws Error(usage) if the format contradicts the extension, if the
 /// extension decides but is not that of a format of the command, for --table, --plot or --picture with a
-/// format that has no tables or pictures, for several tables to one file or to standard output, for NPZ to a
-/// terminal, and if check_outputs() fails. Throws Error(environment) if the results are a file but the output
-/// path is a directory, or the reverse.
+/// format that has no tables or pictures, for several tables to one file or to standard output, for NPZ, PNG
+/// or PDF to a terminal, if check_outputs() fails, and if the library that writes PNG and PDF is missing.
+/// Throws Error(environment) if the results are a file but the output path is a directory, or the reverse.
 [[nodiscard]] Target resolve_target(const OutputOptions& options,
                                     const std::vector<std::filesystem::path>& inputs,
                                     std::vector<OutputPath> others = {});

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <cstdint>
+#include <dlfcn.h>
+#include <exception>
+#include <memory>
+
+#include "base/error.hpp"
+#include "report/writers.hpp"
+
+namespace attnctl::report {
+namespace {
+
+// The parts of librsvg, GLib and cairo that are used here. Their headers need not be installed. Objects are
+// void*, and a status of cairo is an int, 0 for success.
+struct RsvgRectangle {
+  double x, y, width, height;
+};
+struct GlibError {
+  std::uint32_t domain;
+  int code;
+  char* message;
+};
+using CairoWriter = int(void* closure, const unsigned char* bytes, unsigned int size);
+constexpr int kCairoNoMemory = 1;  // a status
+constexpr int kCairoRgb24 = 1, kCairoCreateDate = 5;
+
+/// A function of librsvg, or of GLib and cairo, which librsvg loads.
+template <typename Type>
+struct Symbol {
+  explicit Symbol(const char* name) {
+    void* const library = dlopen("librsvg-2.so.2", RTLD_LAZY | RTLD_LOCAL);  // stays loaded
+    if (library != nullptr) address = reinterpret_cast<Type*>(dlsym(library, name));
+    if (address == nullptr)
+      fail(Status::usage, "png and pdf need librsvg: {}; install the Debian package librsvg2-2, or write svg",
+           escaped(dlerror()));
+  }
+  operator Type*() const { return address; }
+  Type* address = nullptr;
+};
+
+struct PictureLibrary {
+  Symbol<void*(const unsigned char*, std::size_t, GlibError**)> read{"rsvg_handle_new_from_data"};
+  Symbol<void(void*, void*, void*, void*, void*, int* has_view_box, RsvgRectangle* view_box)> sizes{
+      "rsvg_handle_get_intrinsic_dimensions"};
+  Symbol<int(void*, void* cairo, const RsvgRectangle*, GlibError**)> draw{"rsvg_handle_render_document"};
+  Symbol<void(void*)> release{"g_object_unref"};
+  Symbol<void(GlibError*)> release_error{"g_error_free"};
+  Symbol<void*(int format, int width, int height)> new_image{"cairo_image_surface_create"};
+  Symbol<int(void*, CairoWriter*, void*)> write_png{"cairo_surface_write_to_png_stream"};
+  Symbol<void*(CairoWriter*, void*, double, double)> new_pdf{"cairo_pdf_surface_create_for_stream"};
+  Symbol<void(void*, int key, const char*)> set_metadata{"cairo_pdf_surface_set_metadata"};
+  Symbol<void(void*)> finish{"cairo_surface_finish"};
+  Symbol<int(void*)> surface_status{"cairo_surface_status"};
+  Symbol<void(void*)> release_surface{"cairo_surface_destroy"};
+  Symbol<void*(void*)> new_cairo{"cairo_create"};
+  Symbol<int(void*)> cairo_status{"cairo_status"};
+  Symbol<void(void*)> release_cairo{"cairo_destroy"};
+  Symbol<const char*(int)> status_text{"cairo_status_to_string"};
+};
+
+const PictureLibrary& picture_library() {
+  static const PictureLibrary loaded{};
+  return loaded;
+}
+
+using PictureObject = std::unique_ptr<void, void (*)(void*)>;
+
+/// Appends bytes to a std::string. Throws nothing, because cairo is written in C.
+int append_bytes(void* text, const unsigned char* bytes, unsigned int size) {
+  try {
+    static_cast<std::string*>(text)->append(reinterpret_cast<const char*>(bytes), size);
+    return 0;
+  } catch (const std::exception&) {
+    return kCairoNoMemory;
+  }
+}
+
+/// Throws Error if librsvg set `error`, which is freed, or if the status of cairo is not 0.
+void check_drawing(const OutputFile& out, GlibError* error, int status) {
+  if (error == nullptr && status == 0) return;
+  const PictureLibrary& use = picture_library();
+  const std::string reason = escaped(error != nullptr ? error->message : use.status_text(status));
+  if (error != nullptr) use.release_error(error);
+  fail(status == kCairoNoMemory ? Status::limit : Status::environment,
+       "{}: cannot draw the picture: {}; write svg instead", out.name(), reason);
+}
+
+}  // namespace
+
+void load_picture_library() {
+  (void)picture_library();
+}
+
+void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format) {
+  if (format == PictureFormat::svg) return out.write(svg);
+  const bool png = format == PictureFormat::png;
+  const PictureLibrary& use = picture_library();
+  GlibError* error = nullptr;
+  const auto* const text = reinterpret_cast<const unsigned char*>(svg.data());
+  const PictureObject picture(use.read(text, svg.size(), &error), use.release);
+  check_drawing(out, error, 0);
+  RsvgRectangle page{};
+  int has_view_box = 0;
+  use.sizes(picture.get(), nullptr, nullptr, nullptr, nullptr, &has_view_box, &page);
+  constexpr double kMostSide = 32767;  // of an image of cairo
+  const double scale = !png ? 0.75 : 2 * std::max(page.width, page.height) <= kMostSide ? 2 : 1;
+  page.width *= scale;
+  page.height *= scale;
+  std::string bytes;
+  const PictureObject surface(
+      png ? use.new_image(kCairoRgb24, static_cast<int>(page.width), static_cast<int>(page.height))
+          : use.new_pdf(append_bytes, &bytes, page.width, page.height),
+      use.release_surface);
+  check_drawing(out, nullptr, use.surface_status(surface.get()));
+  if (!png) use.set_metadata(surface.get(), kCairoCreateDate, nullptr);
+  const PictureObject cairo(use.new_cairo(surface.get()), use.release_cairo);
+  use.draw(picture.get(), cairo.get(), &page, &error);
+  check_drawing(out, error, use.cairo_status(cairo.get()));
+  if (png) check_drawing(out, nullptr, use.write_png(surface.get(), append_bytes, &bytes));
+  use.finish(surface.get());
+  check_drawing(out, nullptr, use.surface_status(surface.get()));
+  out.write(bytes);
+}
+
+}  // namespace attnctl::report
+
+#ifdef __SANITIZE_ADDRESS__
+/// fontconfig, which librsvg uses, hides its pointers, so LeakSanitizer does not find them.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:libfontconfig\n";
+}
+#endif
