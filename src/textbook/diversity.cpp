@@ -314,7 +314,7 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
     maps.push_back(heatmap_of(similarity.values, fmt::format("Layer {}", index)));
   }
   for (const auto& [shape, heads] : random) {
-    const std::string sizes = fmt::format(", {} heads of {}", shape[0].heads, shape[0].width);
+    const std::string sizes = fmt::format(", {} of {}", counted(shape[0].heads, "head"), shape[0].width);
     maps.push_back(heatmap_of(heads.similarity, "Random" + (random.size() > 1 ? sizes : "")));
   }
 

@@ -343,8 +343,9 @@ class TensorBinder {
   void bind_attention(const LayerConfig& layer, BoundLayer& bound) {
     const AttentionConfig& attention = layer.attention;
     const LayerSpec& spec = spec_of(layer);
-    shape_origin_ = fmt::format("width {}, {} heads, {} key/value heads, head dimension {}", config_.d_model,
-                                attention.heads, attention.kv_heads, attention.d_head);
+    shape_origin_ =
+        fmt::format("width {}, {}, {}, head dimension {}", config_.d_model, counted(attention.heads, "head"),
+                    counted(attention.kv_heads, "key/value head"), attention.d_head);
     bound.query = linear(spec.query, attention.query, config_.d_model,
                          {attention.query_slices(), attention.d_head, 0, &attention});
     bound.key = linear(spec.key, attention.key, config_.d_key_input,
