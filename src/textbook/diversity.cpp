@@ -332,8 +332,8 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
     result.summary.set(name, cell_of(spreads_of(trained)[i].mean))
         .set("random_" + name, cell_of(spreads_of(drawn)[i].mean));
   }
-  result.conclusion = fmt::format("In {} of {} layers, absolute_similarity is above that of random heads.",
-                                  similar, trained.size());
+  result.conclusion = fmt::format("In {} of {}, absolute_similarity is above that of random heads.", similar,
+                                  counted(trained.size(), "layer"));
   result.rows = make_table("rows", columns, std::move(rows));
   result.charts = {make_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
                               {"Layer", "Effective rank"}),

@@ -321,8 +321,7 @@ void list_states(const MergeOptions& options) {
       if (entry.path().extension() == ".state") files.push_back(entry);
   }
   if (files.empty())
-    fail(Status::environment,
-         "{}: the folder has no *.state files; give a folder with states, or their files",
+    fail(Status::environment, "{}: the folder has no *.state files; give another folder, or files",
          escaped(options.states.front()));
   std::ranges::sort(files);
   const Target target = resolve_target(options.output, files);

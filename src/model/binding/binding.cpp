@@ -276,8 +276,9 @@ class TensorBinder {
     const auto found = need(names);
     if (!found) return {};
     if (found->packing == Packing::in_four_blocks && out.heads % 4 != 0) {
-      add_fault(fmt::format("{}: got {} heads, need a multiple of 4, because \"{}\" stores them in 4 parts",
-                            escaped(config_file_), out.heads, escaped(names_.info(*found).name)));
+      add_fault(fmt::format("{}: got {}, need a multiple of 4, because \"{}\" stores them in 4 parts",
+                            escaped(config_file_), counted(out.heads, "head"),
+                            escaped(names_.info(*found).name)));
       return {};
     }
     BoundMatrix bound = {
