@@ -535,7 +535,7 @@ TEST_CASE("text predicts the token at the mask_token of the tokenizer") {
   const RunResult result = run_attnctl({"analyze", folder.path().string(), "--text", "the cat sat .",
                                         "--include", "logits", "--format", "text"});
   CHECK_MESSAGE(result.out.find("Token at \"cat\" (input \"0\", position 2)") != std::string::npos,
-                result.out + result.err);
+                (result.out + result.err));
 }
 
 TEST_CASE("- reads standard input") {
