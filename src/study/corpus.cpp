@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
