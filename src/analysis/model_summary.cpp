@@ -285,18 +285,18 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   const model::ModelConfig& config = subject.config;
   const model::Model* const model = subject.model;
   const model::ParameterCount parameters = model::count_parameters(config);
+  const std::string tokens = counted(length, "token");
   std::vector<SummaryPart> parts;
   parts.push_back({"model", "Model", subject_record(subject)});
   parts.push_back({"architecture", "Architecture", architecture_record(subject)});
   parts.push_back({"parameters", "Parameters", parameters_record(subject, parameters), "", "parameters"});
   if (model != nullptr)
     parts.push_back({"stored", "Values in the checkpoint", stored_record(*model), "", "values"});
-  parts.push_back({"flops", fmt::format("FLOPs of one sequence of {} tokens (a multiply-add is 2)", length),
+  parts.push_back({"flops", fmt::format("FLOPs of one sequence of {} (a multiply-add is 2)", tokens),
                    flops_record(model::count_flops(config, length)), "", "FLOPs"});
-  parts.push_back({"memory_bytes", fmt::format("Memory at {} tokens, float32", length),
+  parts.push_back({"memory_bytes", fmt::format("Memory at {}, float32", tokens),
                    memory_record(config, length), "", "bytes"});
-  parts.push_back({"comparison",
-                   fmt::format("Attention of one layer in each variant of its heads, {} tokens", length),
+  parts.push_back({"comparison", "Attention of one layer in each variant of its heads, " + tokens,
                    model::compare_attention(config, length), "variant"});
   parts.push_back({"layers", "Parameters of each layer", layers_table(config, parameters), "layer"});
   Table sharing = model::sharing_table(config, model);
@@ -307,7 +307,7 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
       parts.push_back({"apart", "Tensors that are not parameters of the model", std::move(apart), "apart"});
   }
   if (asked.shapes)
-    parts.push_back({"shapes", fmt::format("Shapes, batch {}, {} tokens", asked.batch, length),
+    parts.push_back({"shapes", fmt::format("Shapes, batch {}, {}", asked.batch, tokens),
                      model::shape_walk(config, asked.batch, length), "shape"});
   if (asked.tensors && model != nullptr)
     parts.push_back({"tensors", "Tensors", tensors_table(*model->source().weights), "tensor"});

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {
@@ -37,11 +37,10 @@ Progress::Progress(ProgressMode mode, bool quiet)
                           (mode == ProgressMode::automatic && ::isatty(STDERR_FILENO) == 1))),
       delay_(std::chrono::seconds(mode == ProgressMode::always ? 0 : 1)) {}
 
-void Progress::begin(const std::string& label, std::size_t total) {
+void Progress::begin(const std::string& label, std::size_t total, const std::string& unit) {
   if (!enabled_) return;
   end();
-  label_ = escaped(label);
-  total_ = total;
+  work_ = {escaped(label), total, unit};
   done_ = 0;
   begun_ = Clock::now();
   next_drawing_ = begun_ + delay_;
@@ -54,6 +53,10 @@ void Progress::advance(std::size_t steps) {
   draw_when_due();
 }
 
+void Progress::reach(std::size_t done) {
+  if (done > done_) advance(done - done_);
+}
+
 void Progress::draw_when_due() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
@@ -61,7 +64,7 @@ void Progress::draw_when_due() {
   if (now < next_drawing_) return;
   next_drawing_ = now + std::chrono::milliseconds(100);
   const std::chrono::duration<double> passed = now - begun_;
-  show("\r\x1b[K" + progress_line(label_, done_.load(), total_, passed.count(), terminal_width()));
+  show("\r\x1b[K" + progress_line(work_, done_.load(), passed.count(), terminal_width()));
   shown_ = true;
 }
 
@@ -71,26 +74,28 @@ void Progress::end() {
   shown_ = false;
 }
 
-std::string progress_line(const std::string& label, std::size_t done, std::size_t total, double seconds,
-                          std::size_t width) {
-  done = std::min(done, total);
-  const double share = total == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total);
-  std::string counts = fmt::format("  {}/{}", done, total);
-  if (done > 0) {
-    if (seconds > 0) {
-      const double rate = static_cast<double>(done) / seconds;
-      counts += fmt::format("  {:.{}f}/s", rate, rate < 10 ? 1 : 0);
-    }
-    counts += fmt::format("  {} left", time_text(seconds * (1 - share) / share));
+std::string progress_line(const ProgressWork& work, std::size_t done, double seconds, std::size_t width) {
+  double share = 0;
+  std::string counts = "  " + counted(done, work.unit);
+  if (work.total > 0) {
+    done = std::min(done, work.total);
+    share = static_cast<double>(done) / static_cast<double>(work.total);
+    counts = fmt::format("  {:.0f} %  {}/{}", std::min(std::floor(100 * share), 99.0), done,
+                         counted(work.total, work.unit));
   }
-  std::string line = label + "  ";
+  if (done > 0 && seconds > 0) {
+    const double rate = static_cast<double>(done) / seconds;
+    counts += rate < 10 ? fmt::format("  {:.2g}/s", rate) : fmt::format("  {:.0f}/s", rate);
+  }
+  if (share > 0) counts += fmt::format("  {} left", time_text(seconds * (1 - share) / share));
+  std::string line = work.label;
   constexpr std::size_t kMinBar = 10;
   constexpr std::size_t kMaxBar = 40;
-  const std::size_t taken = line.size() + counts.size() + 2;
+  const std::size_t taken = line.size() + counts.size() + 4;  // with two spaces and the brackets
   const std::size_t bar = std::min(kMaxBar, width - std::min(width, taken));
-  if (bar >= kMinBar) {
+  if (bar >= kMinBar && work.total > 0) {
     const auto filled = static_cast<std::size_t>(share * static_cast<double>(bar));
-    line += '[' + std::string(filled, '#') + std::string(bar - filled, '-') + ']';
+    line += "  [" + std::string(filled, '#') + std::string(bar - filled, '-') + ']';
   }
   line += counts;
   return line.substr(0, width);

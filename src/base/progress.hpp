@@ -10,16 +10,24 @@ namespace attnctl {
 
 enum class ProgressMode { automatic, always, never };
 
+struct ProgressWork {
+  std::string label;
+  std::size_t total = 0;  // 0: unknown
+  std::string unit;       // of `total`, in the singular
+};
+
 /// A progress bar on standard error. `automatic` shows the bar only on a terminal and only for work that
 /// takes more than a second. `always` shows the bar at once, even if standard error is not a terminal.
-/// `never` and `quiet` hide the bar.
+/// `never` and `quiet` hide the bar. The bar is removed at the end of the work, so it shows at most 99 %.
 class Progress {
  public:
   Progress(ProgressMode mode, bool quiet);
   ~Progress() { end(); }
 
-  void begin(const std::string& label, std::size_t total);
+  /// `unit` is what is counted, in the singular: "byte". A `total` of 0 is unknown.
+  void begin(const std::string& label, std::size_t total, const std::string& unit);
   void advance(std::size_t steps = 1);  // safe from several threads
+  void reach(std::size_t done);         // sets the count, unless it is larger; from one thread at a time
   void end();                           // clears the line
 
  private:
@@ -28,8 +36,7 @@ class Progress {
 
   bool enabled_;
   Clock::duration delay_;  // minimum time until the bar is first drawn
-  std::string label_;
-  std::size_t total_ = 0;
+  ProgressWork work_;
   std::atomic<std::size_t> done_{0};
   Clock::time_point begun_;
 
@@ -39,10 +46,11 @@ class Progress {
 };
 
 /// Formats the line of a progress bar, at most `width` columns wide:
-/// "layers  [######----]  6/10  0.5/s  0:08 left". The rate and the remaining time are computed from
-/// `seconds`, the time that the first `done` steps took. Both are left out if `done` is 0. The part in
-/// brackets is left out if fewer than 10 columns are left between the brackets. The label must be ASCII.
-[[nodiscard]] std::string progress_line(const std::string& label, std::size_t done, std::size_t total,
-                                        double seconds, std::size_t width);
+/// "forward  [######----]  60 %  6/10 layers  0.5/s  0:08 left". The rate and the remaining time are computed
+/// from `seconds`, the time that the first `done` steps took. Both are left out if `done` is 0. The part in
+/// brackets is left out if fewer than 10 columns are left between the brackets. If the total is unknown, only
+/// the count and the rate are shown. The label must be ASCII.
+[[nodiscard]] std::string progress_line(const ProgressWork& work, std::size_t done, double seconds,
+                                        std::size_t width);
 
 }  // namespace attnctl

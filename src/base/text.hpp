@@ -35,8 +35,10 @@ namespace attnctl {
   return number;
 }
 
-/// Returns a number with a noun: "1 layer" or "3 layers".
-[[nodiscard]] inline std::string counted(std::size_t count, std::string_view noun) {
+/// Returns a number with a noun: "1 layer" or "3 layers". `plural` is needed if it is not the noun and "s".
+[[nodiscard]] inline std::string counted(std::size_t count, std::string_view noun,
+                                         std::string_view plural = {}) {
+  if (count != 1 && !plural.empty()) return fmt::format("{} {}", count, plural);
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 

@@ -26,7 +26,8 @@ struct SequenceCheck {
     if (n == 0) refuse(" is empty; it needs at least one token");
     if (config.max_positions && n > *config.max_positions) {
       const bool can_truncate = !sequence.ids.empty() && &embedding == &config.embedding;  // not a target
-      refuse(" has {} tokens; the model takes at most {} positions{}", n, *config.max_positions,
+      refuse(" has {}; the model takes at most {}{}", counted(n, "token"),
+             counted(*config.max_positions, "position"),
              can_truncate ? "; --truncate cuts longer inputs" : "");
     }
     // In an encoder-decoder model it is undefined to which attention separate keys and score masks belong.
@@ -41,7 +42,8 @@ struct SequenceCheck {
     check_keys();
     const std::size_t visible = sequence.key_visible.size();
     if (visible != 0 && visible != sequence.keys())
-      refuse(" has a key mask of {} entries for {} keys", visible, sequence.keys());
+      refuse(" has a key mask of {} for {}", counted(visible, "entry", "entries"),
+             counted(sequence.keys(), "key"));
     check_score_mask();
   }
 
@@ -67,7 +69,7 @@ struct SequenceCheck {
       check_range("token id", sequence.ids, embedding.vocabulary);
     }
     if (!types.empty() && types.size() != sequence.queries())
-      refuse(" has {} token types for {} tokens", types.size(), sequence.queries());
+      refuse(" has {} for {}", counted(types.size(), "token type"), counted(sequence.queries(), "token"));
     check_range("token type", types, std::max<std::size_t>(embedding.token_types, 1));
   }
 
@@ -100,7 +102,7 @@ struct SequenceCheck {
     if (values.rows() > 0) {
       check_width("values", values, config.d_value_input);
       if (values.rows() != sequence.keys())
-        refuse(" has {} values for {} keys", values.rows(), sequence.keys());
+        refuse(" has {} for {}", counted(values.rows(), "value"), counted(sequence.keys(), "key"));
     } else if (has_values && config.d_value_input != config.d_key_input) {
       refuse(
           ": the model needs inputs of width {} for values and {} for keys; give those for values with "
@@ -113,8 +115,8 @@ struct SequenceCheck {
     if (!sequence.mask) return;
     const input::ScoreMask& mask = *sequence.mask;
     if (mask.queries != sequence.queries() || mask.keys != sequence.keys()) {
-      refuse(" has a mask of shape [{}, {}] for {} queries and {} keys", mask.queries, mask.keys,
-             sequence.queries(), sequence.keys());
+      refuse(" has a mask of shape [{}, {}] for {} and {}", mask.queries, mask.keys,
+             counted(sequence.queries(), "query", "queries"), counted(sequence.keys(), "key"));
     }
     for (std::size_t i = 0; i < config.layers.size(); ++i) {
       const model::LayerConfig& layer = config.layers[i];
@@ -124,7 +126,7 @@ struct SequenceCheck {
             "--mask none or --key-mask");
       }
       if (mask.heads != 1 && mask.heads != layer.attention.heads)
-        refuse(" has a mask for {} heads; layer {} has {}", mask.heads, i, layer.attention.heads);
+        refuse(" has a mask for {}; layer {} has {}", counted(mask.heads, "head"), i, layer.attention.heads);
     }
     if (mask.added.size() != mask.heads * mask.queries * mask.keys) {
       refuse(" has a mask of {} values for the shape [{}, {}, {}]", mask.added.size(), mask.heads,

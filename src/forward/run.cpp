@@ -112,6 +112,7 @@ class ForwardPass {
       for (BlockState& state : all) {
         if (needs_target(config_.layers[index].component) && !entered) enter_decoder(state);
         run_layer(state, index);
+        if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
       }
       if (inputs_.context.streamed_rows > 0) release(index);
     }
@@ -160,7 +161,6 @@ class ForwardPass {
     const LayerPlan& plan = inputs_.plan.layers[index];
     const Block& block = state.block(config.component);
     const MatrixView<float> x = state.x;
-    if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
     if (config.place == model::NormPlace::stream)
       apply_norm(pool_, config.norm, weights.attention_norm, x, x);
     if (plan.shows_stream) {
@@ -404,7 +404,8 @@ void run_forward(const model::Model& model, const input::Batch& batch, const Sel
   if (plan.layers.empty()) return;
 
   const std::vector<Block> blocks = cut_into_blocks(batch, context.packed_rows);
-  if (context.progress != nullptr) context.progress->begin("forward", blocks.size() * plan.layers.size());
+  if (context.progress != nullptr)
+    context.progress->begin("forward", blocks.size() * plan.layers.size(), "layer");
   ForwardPass pass({model, batch, plan, observers, context});
   for (std::size_t first = 0, last = 0; first < blocks.size(); first = last) {
     std::size_t rows = 0;

@@ -124,7 +124,7 @@ class SentenceReader {
   void read_row(std::string_view line) {
     const Fields fields = split(line, '\t');
     if (fields.size() != kColumns)
-      refuse("got {} columns, need {}, separated by tabs", fields.size(), kColumns);
+      refuse("got {}, need {}, separated by tabs", counted(fields.size(), "column"), kColumns);
     for (const ConlluColumn column : {kId, kForm, kHead, kDeprel}) {
       if (fields[column].empty()) refuse("column {} is empty, need a value or _", column + 1);
     }
@@ -252,7 +252,8 @@ class SentenceReader {
 
   ConlluSentence finish() {
     if (range_end_ > sentence_.words.size())
-      refuse("the sentence has {} words, but a range of IDs ends at {}", sentence_.words.size(), range_end_);
+      refuse("the sentence has {}, but a range of IDs ends at {}", counted(sentence_.words.size(), "word"),
+             range_end_);
     check_heads();
     place_words();
     finish_mentions();
@@ -305,7 +306,7 @@ class SentenceReader {
         walk[at] = start + 1;
         const std::uint32_t head = words[at].head.value_or(0);
         if (head > words.size())
-          refuse_at(lines_[at], "HEAD: got {}, but the sentence has {} words", head, words.size());
+          refuse_at(lines_[at], "HEAD: got {}, but the sentence has {}", head, counted(words.size(), "word"));
         if (head == 0) break;
         if (walk[head - 1] == start + 1)
           refuse_at(lines_[at], "HEAD: got {}, which makes a cycle of heads", head);

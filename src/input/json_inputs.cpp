@@ -164,8 +164,8 @@ Sequence JsonInput::sequence(const tokenizer::Vocabulary& vocabulary) const {
   const auto parallel_list = [&](std::string_view key, std::int64_t largest) {
     std::vector<std::int64_t> list = read_integers(object_, key, largest);
     if (list.size() != sequence.ids.size()) {
-      object_.refuse(
-          key, fmt::format("got {} values, need {}, one for each token", list.size(), sequence.ids.size()));
+      object_.refuse(key, fmt::format("got {}, need {}, one for each token", counted(list.size(), "value"),
+                                      sequence.ids.size()));
     }
     return list;
   };

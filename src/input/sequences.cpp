@@ -156,11 +156,11 @@ std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most) {
   }
   const std::size_t added = n - counts[0] - counts[1];
   if (added >= most) {
-    fail(
-        Status::bad_input,
-        "--truncate: no token of the text is left, because the model has {} positions and the tokenizer adds "
-        "{} special tokens; use --ids, or a model with at least {} positions",
-        most, added, added + 1);
+    fail(Status::bad_input,
+         "--truncate: no token of the text is left, because the model has {} and the tokenizer adds {}; use "
+         "--ids, "
+         "or a model with at least {}",
+         counted(most, "position"), counted(added, "special token"), counted(added + 1, "position"));
   }
   // Shortens the longer text until both texts have the same length, then both alternately.
   const std::size_t shorter = std::min({counts[0], counts[1], (most - added) / 2});
@@ -228,9 +228,9 @@ void TextChecks::warn(Warnings& warnings) const {
   else if (unknown * 5 > tokens)
     warnings.add(
         "many_unknown",
-        fmt::format("{} of {} tokens are unknown or bytes of unknown characters; the texts may not be "
-                    "in the language of the model",
-                    unknown, tokens));
+        fmt::format("{} of {} {} unknown or bytes of unknown characters; the texts may not be in the "
+                    "language of the model",
+                    unknown, counted(tokens, "token"), unknown == 1 ? "is" : "are"));
 }
 
 Sequence TextEncoder::encode(TextInput input) {
@@ -259,7 +259,9 @@ SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat fo
   const TextBlock whole = read_whole(path);
   require_utf8(whole.text, whole.place);
   document_ = formats::parse_json(whole.place.file, whole.text);
-  block_.place = {whole.place.file, whole.text.size(), 1};
+  block_.place.file = whole.place.file;
+  items_ = document_->is_array() ? document_->size() : 1;
+  if (path != "-") bytes_ = std::filesystem::file_size(path);
 }
 
 /// Returns the next line of the file; of a CoNLL-U file, the lines up to the next blank line. Skips blank
@@ -313,7 +315,7 @@ std::optional<CorpusSentence> SentenceStream::next_lines() {
 }
 
 std::optional<CorpusSentence> SentenceStream::next_item() {
-  if (item_ >= (document_->is_array() ? document_->size() : 1)) return std::nullopt;
+  if (item_ >= items_) return std::nullopt;
   CorpusSentence sentence;
   sentence.where = block_.place.file;
   tokenizer::PartConfig object(block_.place.file, "", *document_);

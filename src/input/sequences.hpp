@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -137,10 +138,11 @@ class SentenceStream {
   /// TextBlocks::next(), after which the stream must not be used.
   [[nodiscard]] std::optional<CorpusSentence> next();
 
-  /// Returns the number of bytes of the file up to the end of the last returned sentence; for .json, the size
-  /// of the whole text, unpacked; for other .gz files, see InputStream::position().
+  /// Returns the approximate number of bytes of the file up to the end of the last returned sentence. At the
+  /// end, it is the length of the file; for a .json file on standard input, it is always 0.
   [[nodiscard]] std::uint64_t position() const {
-    return blocks_ ? blocks_->stream().position(block_.place.offset) : block_.place.offset;
+    return blocks_ ? blocks_->stream().position(block_.place.offset)
+                   : bytes_ * item_ / std::max<std::size_t>(items_, 1);
   }
   /// Returns whether next() may be called again after it threw.
   [[nodiscard]] bool usable() const { return usable_; }
@@ -159,6 +161,8 @@ class SentenceStream {
   TextBlock block_;                                 // the part of the current block that was not used yet
   bool usable_ = true;                              // false at the end or after an error of `blocks_`
   std::size_t item_ = 0;                            // index of the next item of `document_`
+  std::size_t items_ = 0;                           // number of items of `document_`
+  std::uint64_t bytes_ = 0;                         // length of a .json file
 };
 
 }  // namespace attnctl::input

@@ -62,6 +62,14 @@ std::vector<std::string> include_names(bool weights_only) {
   return known;
 }
 
+std::vector<std::string> names_not_in_text(const Includes& includes) {
+  std::vector<std::string> names;
+  for (const BasicInclude& each : kBasicIncludes) {
+    if (includes.*each.member && !each.tables && each.name != "logits") names.emplace_back(each.name);
+  }
+  return names;
+}
+
 std::vector<NamedDefinitions> definitions() {
   std::vector<NamedDefinitions> groups = {{"metrics", analysis::metric_definitions()},
                                           {"inputs", kInputColumns},
@@ -117,8 +125,9 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
       require(each.tables || !(includes.*each.member), each.name);
     for (const AnalysisRow* row : includes.analyses) require(row->tables, row->include);
   }
-  // By default, text has no patterns, and a picture shows the patterns or, without inputs, the weights.
-  if (form == Form::text && !given) includes.patterns = false;
+  // By default, text has no patterns and directions, and a picture shows the patterns or, without inputs, the
+  // weights.
+  if (form == Form::text && !given) includes.patterns = includes.directions = false;
   if (form == Form::pictures && !given && with_inputs) includes.weights = false;
   return includes;
 }

@@ -166,14 +166,18 @@ struct AnalysisRow {
 /// Returns the names that --include accepts. If `weights_only` is true, leaves out names that need inputs.
 [[nodiscard]] std::vector<std::string> include_names(bool weights_only = false);
 
+/// Returns the names in --include of the results that text does not show.
+[[nodiscard]] std::vector<std::string> names_not_in_text(const Includes& includes);
+
 /// Returns the definitions of all tables of `analyze` and `weights`: for each name in --include that has a
 /// table ("metrics": the heads table), and for "inputs" and "attention_from".
 [[nodiscard]] std::vector<NamedDefinitions> definitions();
 
 /// Parses the comma-separated list of --include and returns the values to output in the given form. `given`
-/// is false if `list` is the default of --include. Then patterns are left out in text, weights in pictures
-/// with inputs, and directions in tables without inputs. Throws Error(usage) if a value is unknown, if a
-/// value needs inputs but `with_inputs` is false, or if the form is tables and a value has no table.
+/// is false if `list` is the default of --include. Then patterns and directions are left out in text,
+/// weights in pictures with inputs, and directions in tables without inputs. Throws Error(usage) if a value
+/// is unknown, if a value needs inputs but `with_inputs` is false, or if the form is tables and a value has
+/// no table.
 [[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
 
 /// Throws Error(bad_input) if a selected layer has no W_V, because its heads then have no values. `analysis`

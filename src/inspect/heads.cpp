@@ -80,9 +80,9 @@ TextLine title(const model::Model& model) {
   const std::string layers =
       config.decoder ? fmt::format("{} + {} layers", stacked, config.layers_of(model::Component::decoder))
                      : counted(stacked, "layer");
-  return {model.name(),
-          fmt::format(": {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters", config.family, layers,
-                      attention.heads, shared, config.d_model, attention.d_head, model.parameters())};
+  return {model.name(), fmt::format(": {}, {} x {}{}, d_model {}, d_head {}, {}", config.family, layers,
+                                    counted(attention.heads, "head"), shared, config.d_model,
+                                    attention.d_head, counted(model.parameters(), "parameter"))};
 }
 
 void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
@@ -150,9 +150,8 @@ TextTable heads_text(const Table& all, const RunResults& run) {
     }
     for (const char* const name : {"best_offset", "best_offset_share"}) add(name);
   } else {
-    for (const char* const name : {"qk_effective_rank", "qk_stable_rank", "qk_numerical_rank",
-                                   "ov_effective_rank", "ov_stable_rank", "ov_numerical_rank"})
-      add(name);
+    for (const Definition& metric : analysis::metric_definitions())
+      if (metric.name.ends_with("_rank")) add(metric.name);
   }
   if (!sort.empty() && !request.from.empty() && !all.find(sort))
     fail(Status::usage,

@@ -73,6 +73,16 @@ void add_subtitles(Results& results, const RunResults& run) {
   }
 }
 
+/// Adds a line that names the results of --include that text does not show.
+void add_missing(Results& results, const RunResults& run) {
+  const Includes& includes = run.request.includes;
+  const std::vector<std::string> names = names_not_in_text(includes);
+  if (names.empty()) return;
+  results.text.emplace_back(
+      TextLine{"", fmt::format("Text does not show {}: use --format {}", fmt::join(names, ", "),
+                               includes.directions ? "json or jsonl" : "json, jsonl or npz")});
+}
+
 void add_analyses(Results& results, const RunResults& run) {
   for (const Results& each : run.analyses) results.append(Results(each));
 }
@@ -351,7 +361,8 @@ Results results_of(const RunResults& run) {
       add(add_heads, add_weights, add_patterns, add_answers, add_analyses, add_inputs);
       break;
     case Form::text:
-      add(add_inputs, add_answers, add_captured, add_weights, add_patterns, add_heads, add_analyses);
+      add(add_inputs, add_missing, add_answers, add_captured, add_weights, add_patterns, add_heads,
+          add_analyses);
       break;
     case Form::pictures:
       add(add_patterns, add_analyses, add_answers, add_weights, add_heads);

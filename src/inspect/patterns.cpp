@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/inspection.hpp"
 
@@ -194,10 +195,21 @@ HeatmapPage pattern_page(const RunResults& run) {
   return page;
 }
 
+/// Returns the word of --from or, if it is a position, the token there.
+std::string name_of_from(const RunResults& run, const WordQuestion& question) {
+  const std::string& from = run.request.from;
+  const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
+  const std::vector<std::string>& tokens = sides.queries_of.tokens;
+  const std::size_t position = question.from.front();
+  return parse_number(from) && position < tokens.size() ? run.vocabulary.plain(tokens[position]) : from;
+}
+
 /// Returns a page with a heatmap [heads, keys] for each input: the weights from the word of --from.
 HeatmapPage answers_page(const RunResults& run) {
   HeatmapPage page;
-  page.title = fmt::format("What \"{}\" Attends To", run.request.from);
+  page.title =
+      fmt::format("What \"{}\" Attends To",
+                  run.questions.size() == 1 ? name_of_from(run, run.questions[0]) : run.request.from);
   analysis::for_each_group(
       run.answers, &analysis::AttentionAnswer::question,
       [&](std::span<const analysis::AttentionAnswer> heads) {
@@ -348,22 +360,22 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
     --left;
   }
   append_heads(blocks,
-               {fmt::format("What \"{}\" looks at (input \"{}\", position {})", run.request.from, input,
-                            question.from.front()),
+               {fmt::format("What \"{}\" looks at (input \"{}\", position {})", name_of_from(run, question),
+                            input, question.from.front()),
                 make_table("", std::move(columns), std::move(rows)), 3},
                left);
   append_strongest(blocks, run, question, answers);
 }
 
-/// Appends the most probable tokens after the last position of a causal model, otherwise at each token
-/// "[MASK]" or "<mask>" (if there is none, at the last position).
+/// Appends the most probable tokens after the last position of a causal model, otherwise at each mask token
+/// (if there is none, at the last position).
 void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, const InputArray& logits) {
   const input::Sequence& input = run.batch.sequences[logits.sequence];
   const input::Sequence& sequence = input.target ? *input.target : input;
   const bool next = input.target || run.config().layers.front().attention.causal;
   std::vector<std::size_t> positions;
-  for (std::size_t i = 0; !next && i < sequence.tokens.size(); ++i) {
-    if (sequence.tokens[i] == "[MASK]" || sequence.tokens[i] == "<mask>") positions.push_back(i);
+  for (std::size_t i = 0; !next && i < sequence.ids.size(); ++i) {
+    if (run.vocabulary.is_mask(sequence.ids[i])) positions.push_back(i);
   }
   if (positions.empty()) positions.push_back(sequence.queries() - 1);
   const std::vector<std::string> labels = labels_of(run, sequence);

@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
@@ -86,9 +87,8 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
   const std::size_t added_tokens = before + (n - end);
   if (added_tokens >= length) {
     fail(Status::bad_input,
-         "{}: windows of {} tokens have no space for text, because each window has {} special tokens; "
-         "give a larger --max-length",
-         escaped(sequence.id), length, added_tokens);
+         "{}: windows of {} have no space for text, because each window has {}; give a larger --max-length",
+         escaped(sequence.id), counted(length, "token"), counted(added_tokens, "special token"));
   }
   if (stride > length - added_tokens) {
     fail(Status::bad_input, "{}: --stride: got {}, need at most {}, the number of text tokens in a window",
@@ -250,8 +250,8 @@ std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
       const std::size_t n = sentence->sequence.queries();
       if (n > limit_ && !options_.stride) {
         fail(Status::bad_input,
-             "{}: got {} tokens, the limit is {}; shorten the sentence, or cut it into windows with --stride",
-             sentence->where, n, limit_);
+             "{}: got {}, the limit is {}; shorten the sentence, or cut it into windows with --stride",
+             sentence->where, counted(n, "token"), limit_);
       }
       input::Batch windows;
       windows.sequences = n > limit_ ? windows_of(sentence->sequence, limit_, *options_.stride)

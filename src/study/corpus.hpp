@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "base/warnings.hpp"
@@ -151,11 +150,8 @@ class CorpusBlocks {
     return block;
   }
 
-  /// Returns the number of bytes that were read from files since the last call.
-  [[nodiscard]] std::uint64_t new_bytes() {
-    const std::uint64_t read = finished_bytes_ + (stream_ ? stream_->position() : 0);
-    return read - std::exchange(reported_bytes_, read);
-  }
+  /// Returns the number of bytes of the files up to the last sentence that was read.
+  [[nodiscard]] std::uint64_t bytes() const { return finished_bytes_ + (stream_ ? stream_->position() : 0); }
   /// Returns a hash of all tokens of the corpus so far, without the probe.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
   /// The token frequencies so far. An occurrence that is in several overlapping windows counts once.
@@ -183,7 +179,6 @@ class CorpusBlocks {
   std::optional<input::SentenceStream> stream_;
   std::size_t next_file_ = 0;
   std::uint64_t finished_bytes_ = 0;        // bytes of the files before the open one
-  std::uint64_t reported_bytes_ = 0;        // sum of the results of new_bytes()
   std::optional<CheckedSentence> pending_;  // the first sentence of the next block
   std::uint64_t number_ = 0;
   std::uint64_t tokens_hash_ = 0;

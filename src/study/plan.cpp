@@ -102,14 +102,14 @@ CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progre
   constexpr std::size_t probe = 2;  // index of the probe block in `samples`
   // For each kind of CorpusSurvey::samples, the first block with the largest score, and this score.
   std::array<std::pair<std::shared_ptr<const CorpusBlock>, double>, 5> samples;
-  progress.begin("plan", corpus_bytes(settings.corpus));
+  progress.begin("plan", corpus_bytes(settings.corpus), "byte");
   CorpusBlocks corpus(settings.corpus, input.model, input.vocabulary, input.encoder);
   while (true) {
     throw_if_interrupted();
     const double begin = thread_seconds();
     auto block = corpus.next();
     survey.read_seconds += thread_seconds() - begin;
-    progress.advance(corpus.new_bytes());
+    progress.reach(corpus.bytes());
     if (!block) break;
     survey.blocks.push_back(size_of(*block));
     merge_state(survey.counts, block->counts);

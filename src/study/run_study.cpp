@@ -171,11 +171,11 @@ StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progre
       beginning.frequencies = read_frequencies(*settings.frequencies, input.vocabulary,
                                                input.model.config().embedding.vocabulary);
     } else if (settings.needs_frequencies()) {
-      progress.begin("frequencies", corpus_bytes(settings.corpus));
+      progress.begin("frequencies", corpus_bytes(settings.corpus), "byte");
       CorpusBlocks blocks(settings.corpus, input.model, input.vocabulary, input.encoder);
       while (blocks.next()) {
         throw_if_interrupted();
-        progress.advance(blocks.new_bytes());
+        progress.reach(blocks.bytes());
       }
       progress.end();
       beginning.frequencies = blocks.frequencies();
@@ -256,8 +256,8 @@ void run_study(const StudyRun& run, StudyState& state) {
     while (!ended) {
       throw_if_interrupted();
       ended = true;  // remains true after an error, so that the other workers stop reading
+      run.progress.reach(blocks.bytes());  // of the blocks that were taken before
       auto block = blocks.next();
-      run.progress.advance(blocks.new_bytes());
       if (!block) break;
       ended = false;
       ++blocks_read;

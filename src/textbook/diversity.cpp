@@ -314,7 +314,7 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
     maps.push_back(heatmap_of(similarity.values, fmt::format("Layer {}", index)));
   }
   for (const auto& [shape, heads] : random) {
-    const std::string sizes = fmt::format(", {} heads of {}", shape[0].heads, shape[0].width);
+    const std::string sizes = fmt::format(", {} of {}", counted(shape[0].heads, "head"), shape[0].width);
     maps.push_back(heatmap_of(heads.similarity, "Random" + (random.size() > 1 ? sizes : "")));
   }
 
@@ -332,8 +332,8 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
     result.summary.set(name, cell_of(spreads_of(trained)[i].mean))
         .set("random_" + name, cell_of(spreads_of(drawn)[i].mean));
   }
-  result.conclusion = fmt::format("In {} of {} layers, absolute_similarity is above that of random heads.",
-                                  similar, trained.size());
+  result.conclusion = fmt::format("In {} of {}, absolute_similarity is above that of random heads.", similar,
+                                  counted(trained.size(), "layer"));
   result.rows = make_table("rows", columns, std::move(rows));
   result.charts = {make_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
                               {"Layer", "Effective rank"}),

@@ -301,9 +301,9 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
   result.summary.set("largest_difference_from_closed_form", largest)
       .set("descent_over_closed_form_least", lowest)
       .set("descent_over_closed_form_most", highest);
-  result.conclusion =
-      fmt::format("The error of {0} separate values is {1:.3f} with 1 head and {2:.3f} with {0}.",
-                  options.targets, cases[cases.size() - options.targets].all, cases.back().all);
+  result.conclusion = fmt::format(
+      "The error of {} is {:.3f} with 1 head and {:.3f} with {}.", counted(options.targets, "separate value"),
+      cases[cases.size() - options.targets].all, cases.back().all, options.targets);
   const double high = std::max(1.0, std::sqrt(static_cast<double>(options.targets)));
   result.heatmaps = {
       {"errors",

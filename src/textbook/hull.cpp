@@ -577,7 +577,8 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
                                 {"ties_with", List(key.ties.begin(), key.ties.end())}}});
   }
   result.rows = make_table("rows", {std::begin(kHullColumns), std::end(kHullColumns)}, std::move(rows));
-  result.conclusion = fmt::format("One head can select {} of the {} keys.", count("vertex"), keys.rows);
+  result.conclusion =
+      fmt::format("One head can select {} of the {}.", count("vertex"), counted(keys.rows, "key"));
   result.summary.set("reachable", count("vertex"))
       .set("duplicates", count("duplicate"))
       .set("on_the_boundary", count("boundary"))

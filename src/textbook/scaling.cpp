@@ -164,7 +164,8 @@ ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> hea
     result.summary.set("sharpest_head", fmt::format("{}.{}", layer, head))
         .set("lowest_temperature", *sharpest->temperature);
   }
-  result.conclusion = fmt::format("{} of {} heads have a temperature below 1.", sharper, heads.size());
+  result.conclusion = fmt::format("{} of {} {} a temperature below 1.", sharper,
+                                  counted(heads.size(), "head"), sharper == 1 ? "has" : "have");
   result.drawn = by_layer(heads);
   result.charts = {make_chart("Effective temperature", "layer",
                               {"sharpest head", "mean of the heads", "softest head"},

@@ -229,6 +229,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> s
   for (const std::string_view token : {"[SEP]", "</s>", "<|endoftext|>"}) {
     if (const auto found = id(token)) mark_separator(*found);
   }
+  mask_ = id(id("[MASK]") ? "[MASK]" : "<mask>");
 }
 
 std::optional<std::int64_t> Vocabulary::id(std::string_view token) const {

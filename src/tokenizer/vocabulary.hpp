@@ -180,6 +180,10 @@ class Vocabulary {
     separators_.insert(id);
     special_.insert(id);
   }
+  /// Returns whether a token hides a token that the model predicts: the mask_token of the tokenizer's files,
+  /// otherwise [MASK] or <mask>.
+  [[nodiscard]] bool is_mask(std::int64_t id) const { return mask_ == id; }
+  void set_mask(std::int64_t id) { mask_ = id; }
   /// Returns whether a token stands for text that the vocabulary lacks: [UNK], <unk>, and the byte tokens of
   /// non-ASCII characters, <0x80> to <0xFF>.
   [[nodiscard]] bool is_unknown(std::int64_t id) const {
@@ -208,6 +212,7 @@ class Vocabulary {
   TokenTable ids_;
   std::set<std::int64_t> special_;
   std::set<std::int64_t> separators_;
+  std::optional<std::int64_t> mask_;
   std::vector<bool> unknown_;  // [tokens], result of is_unknown()
   std::string_view mark_;      // the word mark; empty: none
 };

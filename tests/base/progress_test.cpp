@@ -11,16 +11,28 @@
 using namespace attnctl;
 
 TEST_CASE("the line of a progress bar") {
-  CHECK(progress_line("layers", 0, 12, 3, 79) == "layers  [----------------------------------------]  0/12");
-  CHECK(progress_line("layers", 6, 12, 3, 79) ==
-        "layers  [####################--------------------]  6/12  2.0/s  0:03 left");
-  CHECK(progress_line("layers", 1, 100, 90, 49) == "layers  [-----------]  1/100  0.0/s  2:28:30 left");
-  CHECK(progress_line("layers", 12, 12, 3, 79).ends_with("12/12  4.0/s  0:00 left"));
-  CHECK(progress_line("bytes", 5000, 10000, 2, 79).ends_with("5000/10000  2500/s  0:02 left"));
-  CHECK(progress_line("none", 3, 12, 0, 79).ends_with("3/12  0:00 left"));
-  CHECK(progress_line("layers", 15, 12, 3, 79).ends_with("12/12  4.0/s  0:00 left"));
-  CHECK(progress_line("layers", 6, 12, 3, 20) == "layers    6/12  2.0/");
-  CHECK(progress_line("none", 0, 0, 0, 79).ends_with("0/0"));
+  const ProgressWork layers{"forward", 12, "layer"};
+  CHECK(progress_line(layers, 0, 3, 79) ==
+        "forward  [----------------------------------------]  0 %  0/12 layers");
+  CHECK(progress_line(layers, 6, 3, 79) ==
+        "forward  [################-----------------]  50 %  6/12 layers  2/s  0:03 left");
+  CHECK(progress_line(layers, 6, 3, 20) == "forward  50 %  6/12 ");
+  CHECK(progress_line(layers, 3, 0, 79).ends_with("25 %  3/12 layers  0:00 left"));
+  CHECK(progress_line({"study", 100, "block"}, 1, 90, 61) ==
+        "study  [----------]  1 %  1/100 blocks  0.011/s  2:28:30 left");
+  CHECK(progress_line({"tokenize", 10000, "byte"}, 5000, 2, 79)
+            .ends_with("50 %  5000/10000 bytes  2500/s  0:02 left"));
+  CHECK(progress_line({"float64", 1, "input"}, 0, 1, 79).ends_with("]  0 %  0/1 input"));
+}
+
+TEST_CASE("a progress bar shows less than 100 %, and only a count if the total is unknown") {
+  for (const std::size_t done : {999UL, 1000UL, 1500UL}) {
+    CAPTURE(done);
+    CHECK(progress_line({"study", 1000, "byte"}, done, 4, 79).find("]  99 %  ") != std::string::npos);
+  }
+  CHECK(progress_line({"study", 1000, "byte"}, 1500, 4, 79).ends_with("1000/1000 bytes  250/s  0:00 left"));
+  CHECK(progress_line({"study", 0, "byte"}, 1500, 3, 79) == "study  1500 bytes  500/s");
+  CHECK(progress_line({"study", 0, "byte"}, 0, 3, 79) == "study  0 bytes");
 }
 
 TEST_CASE("a progress bar is drawn and cleared if requested, but not in pipes or with --quiet") {

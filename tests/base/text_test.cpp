@@ -26,6 +26,13 @@ TEST_CASE("escaped text is safe for one line of a terminal") {
   }
 }
 
+TEST_CASE("a number has the noun in the singular or the plural") {
+  CHECK(counted(0, "layer") == "0 layers");
+  CHECK(counted(1, "layer") == "1 layer");
+  CHECK(counted(1, "query", "queries") == "1 query");
+  CHECK(counted(2, "query", "queries") == "2 queries");
+}
+
 TEST_CASE("text is split at every separator") {
   using Parts = std::vector<std::string_view>;
   CHECK(split("a,bc,d", ',') == Parts{"a", "bc", "d"});

@@ -503,6 +503,40 @@ TEST_CASE("text shows the most probable tokens of each [MASK], or after the last
   CHECK_MESSAGE(unnamed.out.find("\n   1  #") != std::string::npos, unnamed.out);
 }
 
+TEST_CASE("text says which results of --include it does not show") {
+  const auto page = [](const std::string& command, const std::string& include) {
+    std::vector<std::string> words = {command, "data/tiny-bert", "--heads", "0.0", "--format", "text"};
+    if (command == "analyze") words.insert(words.end(), {"--text", "The cat sat."});
+    if (!include.empty()) words.insert(words.end(), {"--include", include});
+    const RunResult result = run_attnctl(words);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    return result.out;
+  };
+  CHECK(page("analyze", "scores,z,metrics")
+            .find("\nText does not show scores, z: use --format json, jsonl or npz\n") != std::string::npos);
+  CHECK(page("weights", "circuits")
+            .ends_with("\nText does not show circuits: use --format json, jsonl or npz\n"));
+  CHECK(page("weights", "directions").find("\nText does not show directions: use --format json or jsonl\n") !=
+        std::string::npos);
+  for (const std::string command : {"analyze", "weights"})
+    CHECK(page(command, "").find("does not show") == std::string::npos);
+  CHECK(page("analyze", "logits,patterns").find("does not show") == std::string::npos);
+}
+
+TEST_CASE("text predicts the token at the mask_token of the tokenizer") {
+  const TempDir folder;
+  for (const auto& entry : std::filesystem::directory_iterator("data/tiny-bert"))
+    if (entry.path().filename() != "tokenizer.json")
+      std::filesystem::copy_file(entry.path(), folder.path() / entry.path().filename());
+  json config = json::parse(slurp("data/tiny-bert/tokenizer_config.json"));
+  config["mask_token"] = "cat";
+  folder.write("tokenizer_config.json", config.dump());
+  const RunResult result = run_attnctl({"analyze", folder.path().string(), "--text", "the cat sat .",
+                                        "--include", "logits", "--format", "text"});
+  CHECK_MESSAGE(result.out.find("Token at \"cat\" (input \"0\", position 2)") != std::string::npos,
+                (result.out + result.err));
+}
+
 TEST_CASE("- reads standard input") {
   attnctl::test::RunOptions standard_input;
   standard_input.input = "{\"ids\": [1, 2]}\n{\"ids\": [3], \"id\": \"x\"}\n";

@@ -84,7 +84,7 @@ TEST_CASE("experiment: runs on a model with given or random inputs, and never ov
 TEST_CASE("experiment: the text ends with a conclusion and the meaning of each column") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"averaging --targets 2", "The error of 2 separate values is 1.000 with 1 head and 0.000 with 2."},
-      {"averaging --targets 1", "The error of 1 separate values is 0.000 with 1 head and 0.000 with 1."},
+      {"averaging --targets 1", "The error of 1 separate value is 0.000 with 1 head and 0.000 with 1."},
       {"diversity --d 16 --heads 2 --draws 2", ", and the mean effective rank of specialised heads is "},
       {"diversity --model data/tiny-bert --draws 2",
        " of 3 layers, absolute_similarity is above that of random heads."},

@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
+#include "support/temp_dir.hpp"
 
 using attnctl::test::run_attnctl;
 using attnctl::test::RunResult;
@@ -64,6 +65,22 @@ TEST_CASE("info: sizes without a MODEL") {
   const json wide = info_of({"--d", "512", "--heads", "8", "--d-head", "32", "--d-value", "16"});
   CHECK(wide["parameters"]["all"] == 512 * 8 * (32 + 32 + 16 + 16));
   CHECK(wide["comparison"][0]["d_head"] == 8 * 32);
+}
+
+TEST_CASE("titles have nouns in the singular after 1") {
+  const auto page = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"--format", "text"});
+    return run_attnctl(words).out;
+  };
+  const std::string info = page({"info", "--d", "8", "--heads", "1", "--length", "1", "--shapes"});
+  for (const char* const title : {"\nFLOPs of one sequence of 1 token (", "\nMemory at 1 token, float32\n",
+                                  " variant of its heads, 1 token\n", "\nShapes, batch 1, 1 token\n"})
+    CHECK_MESSAGE(info.find(title) != std::string::npos, info);
+  const attnctl::test::TempDir folder;
+  const auto model = folder.write("w.json", R"({"config": {"model_type": "attention", "heads": 1},
+      "W_q": [[1, 0], [0, 1]], "W_k": [[1, 0], [0, 1]]})");
+  const std::string weights = page({"weights", model.string()});
+  CHECK_MESSAGE(weights.find(": attention, 1 layer x 1 head, d_model 2") != std::string::npos, weights);
 }
 
 TEST_CASE("info: tensors that are not parameters are listed") {

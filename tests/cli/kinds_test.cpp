@@ -135,7 +135,7 @@ TEST_CASE("--attention: invalid kinds are rejected") {
       {{"experiment", "kinds", "--kinds", "window"}, 2, "known: full"},
       {{"experiment", "kinds", "--kinds", "axial"}, 2, "--grid"},
       {{"experiment", "kinds", "--grid", "16"}, 2, "ROWSxCOLUMNS"},
-      {{"experiment", "kinds", "--grid", "8x8"}, 2, "need one input of 64 tokens"},
+      {{"experiment", "kinds", "--grid", "8x8", "--n", "256"}, 2, "need one input of 64 tokens"},
       {{"experiment", "kinds", "--heads", "3"}, 2, "divisor"},
       {{"experiment", "kinds", "--ids", "1,2"}, 2, "--model"},
       {{"experiment", "kinds", "--n", "100000"}, 5, "--memory"},
@@ -165,6 +165,18 @@ TEST_CASE("a configuration may set the kind of attention") {
   const RunResult result = run_attnctl({"weights", wrong.string()});
   CHECK(result.status == 3);
   CHECK(result.err.find("/attention: unsupported \"blocks:2\"") != std::string::npos);
+}
+
+TEST_CASE("experiment kinds: the random input has the tokens of --grid") {
+  const auto tokens = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"experiment", "kinds", "--d", "8", "--heads", "2", "--kinds", "full"});
+    return run_json(more)["parameters"]["tokens"];
+  };
+  CHECK(tokens({"--grid", "2x3"}) == 6);
+  CHECK(tokens({}) == 256);
+  const RunResult large = run_attnctl({"experiment", "kinds", "--grid", "65536x65536"});
+  CHECK(large.status == 2);
+  CHECK_MESSAGE(large.err.find("need one input of 4294967296 tokens") != std::string::npos, large.err);
 }
 
 TEST_CASE("experiment kinds: costs equal their formulas, and distances are 0 if nothing is hidden") {

@@ -355,6 +355,17 @@ TEST_CASE("--from: --sort WORD sorts the heads by their weights on a word of --t
         "also\n");
 }
 
+TEST_CASE("--from: the title names the token if --from is a position") {
+  const std::vector<std::string> analyze = {"analyze", "data/tiny-bert", "The cat sat.", "--from", "2"};
+  const auto shown = [&](const std::string& format) {
+    std::vector<std::string> arguments = analyze;
+    arguments.insert(arguments.end(), {"--format", format});
+    return run_attnctl(arguments).out;
+  };
+  CHECK(shown("text").find("\nWhat \"cat\" looks at (input \"0\", position 2)\n") != std::string::npos);
+  CHECK(shown("svg").find("What &quot;cat&quot; Attends To") != std::string::npos);
+}
+
 TEST_CASE("the help of weights does not mention --from") {
   CHECK(run_attnctl({"weights", "--help"}).out.find("--from") == std::string::npos);
   CHECK(run_attnctl({"analyze", "--help"}).out.find("--from TOKEN") != std::string::npos);

@@ -278,6 +278,15 @@ TEST_CASE("merge names the shards that are missing or not finished") {
   CHECK(merge({half}).err.find("blocks are missing (the first: 2, 3, 6, 7, 10): ") != std::string::npos);
 }
 
+TEST_CASE("merge --status of a folder without states is an error") {
+  const TempDir folder;
+  const RunResult result = run_attnctl({"merge", "--status", folder.path().string()});
+  CHECK(result.status == 4);
+  CHECK(result.out.empty());
+  CHECK(result.err == "attnctl: " + folder.path().string() +
+                          ": the folder has no *.state files; give another folder, or files\n");
+}
+
 TEST_CASE("merge --status lists the states in a folder") {
   const Study study;
   const Words files = study.shards(2);
@@ -547,7 +556,10 @@ TEST_CASE("a study whose annotation is in one block says that nothing is held ou
     return run_attnctl(words);
   };
   const std::string line = "Warning: the corpus has no held-out half";
-  CHECK(run({"--format", "text"}).out.find(line) != std::string::npos);
+  const RunResult page = run({"--format", "text"});
+  CHECK(page.out.find(line) != std::string::npos);
+  CHECK(page.out.ends_with("give a smaller --batch-tokens\n"));
+  CHECK(page.err.empty());
   CHECK(run({"--format", "text", "--batch-tokens", "16"}).out.find(line) == std::string::npos);
   const RunResult result = run({"--format", "json"});
   CHECK(json::parse(result.out)["warnings"][0]["code"] == "no_held_out");
@@ -628,6 +640,9 @@ TEST_CASE("the progress of a study shows its speed") {
   CHECK(result.out == study.whole(measures));
   CHECK(result.err.starts_with("\r\x1b[Kfrequencies"));
   CHECK(result.err.find("\r\x1b[Kstudy") != std::string::npos);
+  const std::string bytes = std::to_string(std::filesystem::file_size(study.input)) + " bytes";
+  CHECK_MESSAGE(result.err.find("  0 %  0/" + bytes) != std::string::npos, result.err);
+  CHECK(result.err.find("100 %") == std::string::npos);
   CHECK(result.err.ends_with("\r\x1b[K"));
 }
 

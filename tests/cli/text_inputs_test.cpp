@@ -108,6 +108,7 @@ TEST_CASE("a gzip file has the inputs of the file that was packed; .conll is rea
     CHECK(results(name + ".gz", gzip(text)) == results(name, text));
   }
   CHECK(results("e.conll", treebank) == results("d.conllu", treebank));
+  CHECK(results("E.TXT.GZ", gzip(files[0].second)) == results("a.txt", files[0].second));
   const std::string bare = folder.write("bare.gz", gzip(kSentence)).string();
   CHECK(analyze({kBert, "--input", bare, "--input-format", "txt"}).at("inputs").at(0).at("text") ==
         kSentence);
@@ -258,6 +259,8 @@ TEST_CASE("a warning says that more than 20 % of the tokens are unknown") {
   CHECK(found.at(0).at("code") == "many_unknown");
   CHECK(found.at(0).at("count") == 1);
   CHECK(found.at(0).at("message").get<std::string>().starts_with("2 of 4 tokens are unknown"));
+  const json one = warnings({"\u8FD9"});
+  CHECK(one.at(0).at("message").get<std::string>().starts_with("1 of 1 token is unknown"));
   CHECK(warnings({"the cat sat on \u8FD9"}).empty());  // 1 of 5
   CHECK(warnings({"the cat on \u8FD9"}).size() == 1);  // 1 of 4
 }

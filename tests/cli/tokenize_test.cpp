@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "support/bytes.hpp"
 #include "support/command_refusal.hpp"
+#include "support/console.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
@@ -305,6 +307,28 @@ TEST_CASE("truncation and padding of a tokenizer's file are shown but not applie
   CHECK(document.at("inputs").at(0).at("ids").size() == 16);
   CHECK(document.at("tokenizer").at("truncation") == file["truncation"]);
   CHECK(document.at("tokenizer").at("padding") == file["padding"]);
+  const std::string page = run_attnctl({"tokenize", folder.path().string(), "the", "--format", "text"},
+                                       {.environment = {{"COLUMNS", "80"}}})
+                               .out;
+  for (const std::string& line : lines_of(page)) CHECK_MESSAGE(line.size() <= 80, line);
+  CHECK(page.find("\ntruncation of the tokenizer file is not applied: direction \"Right\", max_length") !=
+        std::string::npos);
+  CHECK(page.find("\npadding of the tokenizer file is not applied: direction \"Right\", pad_id 0,") !=
+        std::string::npos);
+}
+
+TEST_CASE("the progress of tokenize counts texts or the bytes of the file") {
+  const TempDir folder;
+  const std::string texts = json::array({{{"text", "the cat"}}, {{"text", "the dog"}}}).dump();
+  const std::string lines = gzip("the cat\nthe dog\n");
+  const auto shown = [&](const std::string& name, const std::string& bytes) {
+    return run_attnctl({"tokenize", kBert, "--input", folder.write(name, bytes).string(), "--progress",
+                        "always", "--format", "json"})
+        .err;
+  };
+  CHECK(shown("a.json", texts).find("  0 %  0/2 texts") != std::string::npos);
+  CHECK(shown("a.txt.gz", lines).find("  0 %  0/" + std::to_string(lines.size()) + " bytes") !=
+        std::string::npos);
 }
 
 TEST_CASE("tokenize rejects bad inputs with one line and a status, and leaves the output unchanged") {

@@ -78,6 +78,12 @@ TEST_CASE("--columns all shows the columns that do not fit") {
                  "  --columns all\n"));
 }
 
+TEST_CASE("the table of weights shows effective and stable ranks of both circuits in 80 columns") {
+  const std::string page = shown("weights data/tiny-bert --format text", 80);
+  CHECK(contains(page, "\nhead  qk_effective_rank  ov_effective_rank  qk_stable_rank  ov_stable_rank\n"));
+  CHECK(contains(page, "\n2 more columns (qk_numerical_rank, ov_numerical_rank): --columns all\n"));
+}
+
 TEST_CASE("--columns chooses columns of the table of heads by their names in CSV") {
   const std::string command = "analyze data/tiny-bert " + kSentence + " --include metrics --format text ";
   CHECK(contains(shown(command + "--columns distance,entropy", 80), "\nhead  distance  entropy\n"));

@@ -181,7 +181,7 @@ TEST_CASE("errors of malformed CoNLL-U give the line") {
   for (const Row& each : {
            Row{108, "1\ta\t_\t_\t_\t_\t0\troot\t_\n", "line 3: got 9 columns, need 10"},
            Row{108, "1\ta\t_\t_\t_\t_\t0\troot\t_\t_\t_\n", "line 3: got 11 columns"},
-           Row{108, "1 a _ _ _ _ 0 root _ _\n", "got 1 columns"},
+           Row{108, "1 a _ _ _ _ 0 root _ _\n", "got 1 column, need 10"},
            Row{109, a + row("1", "b", "1"), "line 4: ID: got 1, need 2"},
            Row{109, a + row("3", "b", "1"), "line 4: ID: got 3, need 2"},
            Row{109, row("0", "b", "1"), "ID: got \"0\""},

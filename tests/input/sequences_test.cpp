@@ -1,5 +1,6 @@
 #include "input/sequences.hpp"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,9 @@
 #include "base/error.hpp"
 #include "base/warnings.hpp"
 #include "input/words.hpp"
+#include "support/bytes.hpp"
 #include "support/refusal.hpp"
+#include "support/temp_dir.hpp"
 
 using namespace attnctl;
 using namespace attnctl::input;
@@ -65,7 +68,7 @@ TEST_CASE("errors of bad sequences give the file and position") {
            Row{0, R"({"ids": [1], "tokens": ["the"]})", "exactly one"},
            Row{0, R"({"id": "x"})", "exactly one"},
            Row{0, R"({"ids": [1], "masks": [1]})", "unsupported key"},
-           Row{114, R"({"ids": [1, 2], "mask": [1]})", "got 1 values, need 2"},
+           Row{114, R"({"ids": [1, 2], "mask": [1]})", "got 1 value, need 2"},
            Row{115, R"({"ids": [1, 2], "mask": [1, 2]})", "/mask/1: got 2"},
            Row{0, R"([1])", "need an object"},
            Row{0, R"({"text": "a", "ids": [1]})", "exactly one"},
@@ -340,6 +343,25 @@ TEST_CASE("unknown tokens are counted, also the byte tokens of non-ASCII charact
   checks.warn(warnings);
   REQUIRE(warnings.list().size() == 1);
   CHECK(warnings.list()[0].code == "many_unknown");
+}
+
+TEST_CASE("the position in a .json file is in proportion to the items that were read") {
+  const test::TempDir folder;
+  const tokenizer::Vocabulary vocabulary = small_vocabulary();
+  const std::string text = R"([{"ids": [2]}, {"ids": [3, 4]}, {"ids": [5]}, {"ids": [2]}])";
+  for (const auto& path : {folder.write("a.json", text), folder.write("b.json.gz", test::gzip(text))}) {
+    CAPTURE(path.string());
+    TextEncoder encoder({}, "model.npz");
+    SentenceStream stream(path, InputFormat::json, encoder, vocabulary);
+    const std::uint64_t bytes = std::filesystem::file_size(path);
+    CHECK(stream.position() == 0);
+    for (std::size_t item = 1; item <= 4; ++item) {
+      REQUIRE(stream.next().has_value());
+      CHECK(stream.position() == bytes * item / 4);
+    }
+    CHECK_FALSE(stream.next().has_value());
+    CHECK(stream.position() == bytes);
+  }
 }
 
 TEST_CASE("find_word finds words of a treebank by form, also those that share tokens") {

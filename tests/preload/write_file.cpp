@@ -33,7 +33,7 @@ void show_progress(const std::string& mode) {
                              : mode == "always" || quiet ? ProgressMode::always
                                                          : ProgressMode::never,
                              quiet);
-  progress.begin("work", 3);
+  progress.begin("work", 3, "step");
   for (int i = 0; i < 3; ++i) progress.advance();
   progress.end();
 }

@@ -316,6 +316,14 @@ TEST_CASE("vocabularies are read from each kind of file") {
     CHECK(vocabulary.is_separator(2));
     CHECK(vocabulary.is_special(3));
     CHECK_FALSE(vocabulary.is_separator(3));
+    CHECK_FALSE(vocabulary.is_mask(3));
+  }
+  SUBCASE("the mask token") {
+    dir.write("vocab.txt", "[PAD]\n[MASK]\nhidden\n");
+    CHECK(read_vocabulary({dir.path()}).is_mask(1));
+    dir.write("tokenizer_config.json", R"({"mask_token": "hidden"})");
+    CHECK(read_vocabulary({dir.path()}).is_mask(2));
+    CHECK_FALSE(read_vocabulary({dir.path()}).is_mask(1));
   }
   SUBCASE("vocab.json") {
     dir.write("vocab.json", R"({"a": 1, "b": 0})");

@@ -190,7 +190,7 @@ InputStream::InputStream(const std::filesystem::path& path) : number_(STDIN_FILE
   own_ = open_regular_file(path, Status::environment, length_.emplace());
   number_ = own_.number();
   name_ = escaped(path.string());
-  if (path.extension() == ".gz") gzip_ = std::make_shared<Gzip>();
+  if (lower_case(path.extension().native()) == ".gz") gzip_ = std::make_shared<Gzip>();
 }
 
 /// Reads bytes of the file. Returns 0 at its end.
@@ -225,6 +225,7 @@ std::size_t InputStream::read_piece(std::span<char> buffer) {
              gzip_->msg != nullptr ? gzip_->msg : "no details");
     }
   }
+  unpacked_ += space - gzip_->avail_out;
   return space - gzip_->avail_out;
 }
 

@@ -60,11 +60,15 @@ class InputStream {
   [[nodiscard]] std::size_t read(std::span<char> buffer);
   /// Reads to the end. Throws the errors of read(), and Error(bad_input) after more than `limit` bytes.
   [[nodiscard]] std::string read_all(std::size_t limit);
-  /// The length in bytes; nullopt for standard input and .gz files.
-  [[nodiscard]] std::optional<std::uint64_t> length() const { return gzip_ ? std::nullopt : length_; }
-  /// Returns the offset in the file of byte `at` of the text. For a .gz file, returns the number of packed
-  /// bytes that were read so far.
-  [[nodiscard]] std::uint64_t position(std::uint64_t at) const { return gzip_ ? read_ : at; }
+  /// The length of the file in bytes; nullopt for standard input.
+  [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
+  /// Returns the offset in the file of byte `at` of the text, which must have been read. For a .gz file, it
+  /// is an estimate, which is exact at the end of the text.
+  [[nodiscard]] std::uint64_t position(std::uint64_t at) const {
+    if (!gzip_ || unpacked_ == 0) return at;
+    const double share = static_cast<double>(at) / static_cast<double>(unpacked_);
+    return static_cast<std::uint64_t>(share * static_cast<double>(read_));
+  }
   [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard input"
 
  private:
@@ -77,6 +81,7 @@ class InputStream {
   std::string name_ = "standard input";
   std::optional<std::uint64_t> length_;
   std::uint64_t read_ = 0;      // bytes of the file read so far, before unpacking
+  std::uint64_t unpacked_ = 0;  // bytes of the text of a .gz file read so far
   std::shared_ptr<Gzip> gzip_;  // null unless the file is a .gz file
 };
 

@@ -303,7 +303,8 @@ std::vector<std::size_t> choose_lengths(const BenchOptions& options, const model
   }
   for (const std::size_t length : options.lengths) {
     if (!fits(length))
-      fail(Status::usage, "--lengths: got {}, the model has {} positions", length, *config.max_positions);
+      fail(Status::usage, "--lengths: got {}, the model has {}", length,
+           counted(*config.max_positions, "position"));
   }
   return options.lengths;
 }
@@ -388,7 +389,7 @@ class BenchRun {
     const auto per_input =
         static_cast<std::size_t>(std::ranges::count(chosen_, When::per_input, &StageRow::when));
     const std::size_t stages = per_input * inputs_.size() + (chosen_.size() - per_input);
-    session_.progress.begin("bench", stages * options_.repeat);
+    session_.progress.begin("bench", stages * options_.repeat, "run");
     measure_machine(3);
     measure_all(When::before, nullptr);
     for (const Batch& inputs : inputs_) {
@@ -452,8 +453,9 @@ class BenchRun {
     if (!any(&StageRow::captured)) return;
     const std::vector<std::size_t> lengths = lengths_of(inputs);
     const std::size_t tokens = common_length(inputs).value_or(std::reduce(lengths.begin(), lengths.end()));
-    const std::string patterns = fmt::format("{}: patterns of {} tokens",
-                                             options_.inputs.items.empty() ? "--lengths" : "inputs", tokens);
+    const std::string patterns =
+        fmt::format("{}: patterns of {}", options_.inputs.items.empty() ? "--lengths" : "inputs",
+                    counted(tokens, "token"));
     const std::uint64_t values = stages_.pattern_values(inputs);
     if (values == std::numeric_limits<std::uint64_t>::max())
       fail(Status::limit,

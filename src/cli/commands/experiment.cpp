@@ -442,7 +442,7 @@ textbook::ExperimentResult run_gradients(const GradientsRequest& request, Sessio
   std::optional<std::size_t> token;
   if (!request.target.empty()) token = target_id(request.target, run.open);
   std::vector<textbook::LogitAttribution> inputs;
-  session.progress.begin("gradients", run.batch.sequences.size());
+  session.progress.begin("gradients", run.batch.sequences.size(), "input");
   for (const input::Sequence& sequence : run.batch.sequences) {
     inputs.push_back(trace_back(request, run, sequence, token, session));
     session.progress.advance();
@@ -458,7 +458,7 @@ struct KindsRequest {
   std::vector<std::string> kinds = {"full", "window:8", "block:16", "strided:8", "linear"};
   std::string grid = {};
   std::size_t layer = 0;
-  std::size_t n = 256;
+  std::optional<std::size_t> n = {};
   model::RandomLayer random = {};
   bool causal = false;
 };
@@ -491,11 +491,15 @@ textbook::KindsOptions kinds_options(const KindsRequest& request, const Session&
   return options;
 }
 
-input::Batch random_input(const KindsRequest& request) {
+constexpr std::size_t kMostTokens = 1 << 20;  // in the input of the random layer
+
+input::Batch random_input(const KindsRequest& request, const std::optional<analysis::AxialGrid>& grid) {
+  const std::size_t tokens = grid ? grid->rows * grid->columns : 0;
+  const std::size_t n = request.n.value_or(grid && tokens <= kMostTokens ? tokens : 256);
   input::Batch batch;
   input::Sequence& sequence = batch.sequences.emplace_back();
   sequence.id = "0";
-  sequence.embeddings = OwnedMatrix<float>(request.n, request.random.d_model);
+  sequence.embeddings = OwnedMatrix<float>(n, request.random.d_model);
   Random random(request.random.seed);
   for (float& value : sequence.embeddings.values()) value = static_cast<float>(random.normal());
   return batch;
@@ -511,9 +515,9 @@ void check_layer_and_grid(const textbook::KindsOptions& options, const model::Mo
   const std::size_t tokens = options.grid->rows * options.grid->columns;
   if (batch.sequences.size() != 1 || batch.sequences.front().queries() != tokens) {
     fail(Status::usage,
-         "--grid {}x{}: need one input of {} tokens; the number of inputs is {}, and the first has {} tokens",
-         options.grid->rows, options.grid->columns, tokens, batch.sequences.size(),
-         batch.sequences.front().queries());
+         "--grid {}x{}: need one input of {}; the number of inputs is {}, and the first has {}",
+         options.grid->rows, options.grid->columns, counted(tokens, "token"), batch.sequences.size(),
+         counted(batch.sequences.front().queries(), "token"));
   }
 }
 
@@ -529,8 +533,8 @@ textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& sessi
   std::optional<OpenModel> open;
   if (!drawn) open = open_model(request.trained.model, session.warnings);
   const model::Model model = drawn ? model::random_layer(request.random, session.warnings) : open->model;
-  input::Batch batch =
-      drawn ? random_input(request) : read_inputs(request.trained.inputs, *open, session.warnings);
+  input::Batch batch = drawn ? random_input(request, options.grid)
+                             : read_inputs(request.trained.inputs, *open, session.warnings);
   if (request.causal) {
     for (input::Sequence& sequence : batch.sequences) sequence.causal = true;
   }
@@ -596,7 +600,9 @@ Experiment add_kinds(Command& command, ExperimentOptions& options) {
         "Use a layer of this model, with inputs (default: a layer with random weights and inputs)"},
        {"--config", &options.model.config, "Configuration file that replaces the one of --model", "FILE"},
        number("--layer", &request->layer, "Layer of --model to use, counted from 0"),
-       number("--n", &request->n, "Number of tokens in the input of the random layer", Range{1, 1 << 20}),
+       number("--n", &request->n,
+              "Number of tokens in the input of the random layer (default: those of --grid, otherwise 256)",
+              Range{std::size_t{1}, kMostTokens}),
        number("--d", &request->random.d_model, "Width of the random layer", Range{1, 1 << 14}),
        number("--heads", &request->random.heads, "Number of heads of the random layer", Range{1, 1 << 14})});
   add_seed(command, request->random.seed);

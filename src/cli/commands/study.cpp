@@ -265,7 +265,7 @@ void run_study_command(const StudyOptions& options) {
   const std::vector<model::Model> null_models =
       study::random_twins(input.model, settings.null_models, settings.seed, ignored);
   study.open.encoder.checks = {};  // begin_study() may have read the corpus already
-  session.progress.begin("study", study::corpus_bytes(settings.corpus));
+  session.progress.begin("study", study::corpus_bytes(settings.corpus), "byte");
   study::run_study({.input = input,
                     .pool = session.pool,
                     .progress = session.progress,
@@ -279,6 +279,7 @@ void run_study_command(const StudyOptions& options) {
   if (state_file) state.write(*state_file);
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
   if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
+  if (target && target->is_page()) return print_warnings(session);      // the page has those of the state
   for (const Warning& warning : state.warnings())
     session.warnings.add(warning.code, warning.message, warning.count);
   print_warnings(session);
@@ -319,6 +320,9 @@ void list_states(const MergeOptions& options) {
     for (const auto& entry : std::filesystem::directory_iterator(path))
       if (entry.path().extension() == ".state") files.push_back(entry);
   }
+  if (files.empty())
+    fail(Status::environment, "{}: the folder has no *.state files; give another folder, or files",
+         escaped(options.states.front()));
   std::ranges::sort(files);
   const Target target = resolve_target(options.output, files);
   Session session(options.run);
@@ -359,7 +363,7 @@ void merge(const MergeOptions& options) {
   if (!options.partial && !state.complete()) refuse_partial(state, shards, std::move(unfinished));
   if (state_file) state.write(*state_file);
   output.write(finished_study(state, false, session));
-  if (state.kernels().size() > 1) {
+  if (state.kernels().size() > 1 && !target.is_page()) {
     session.warnings.add("unlike_kernels",
                          "the states were computed with different kernels, which round differently",
                          state.kernels().size());

@@ -228,8 +228,10 @@ class TokenOutput {
         {path_, fmt::format(": a vocabulary of {}", tokenizer_.vocabulary().size())}, style);
     const auto tell = [&](const char* name, const nlohmann::ordered_json& section) {
       if (section.is_null()) return;
-      const std::string rule = fmt::format("{} of the tokenizer file is not applied: ", name);
-      text += report::text_line({"", rule + section.dump()}, style);
+      const auto field = [](const auto& item) { return item.key() + ' ' + item.value().dump(); };
+      text += report::text_line({"", fmt::format("{} of the tokenizer file is not applied: {}", name,
+                                                 join_texts(section.items(), field))},
+                                style);
     };
     tell("truncation", tokenizer_.truncation());
     tell("padding", tokenizer_.padding());
@@ -303,7 +305,7 @@ class TokenizeRun {
     std::vector<TextBatch> batches(kBlocksAWorker * session_.pool.size());
     std::uint64_t inputs = 0;
     std::uint64_t blank = 0;
-    session_.progress.begin("tokenize", blocks.stream().length().value_or(0));
+    session_.progress.begin("tokenize", blocks.stream().length().value_or(0), "byte");
     while (true) {
       std::size_t count = 0;
       while (count < batches.size() && blocks.next(batches[count].block)) ++count;
@@ -319,8 +321,9 @@ class TokenizeRun {
       for (const TextBatch& batch : round) {
         inputs += batch.inputs.size();
         blank += batch.blank_lines;
-        session_.progress.advance(batch.block.text.size());
       }
+      const input::TextBlock& last = round.back().block;
+      session_.progress.reach(blocks.stream().position(last.place.offset + last.text.size()));
     }
     session_.progress.end();
     if (inputs == 0) fail(Status::bad_input, "{}: contains no inputs", blocks.stream().name());
@@ -334,6 +337,7 @@ class TokenizeRun {
     const input::TextBlock file = input::read_whole(path);
     input::read_text_inputs(file.text, input::InputFormat::json, file.place, inputs);
     if (inputs.empty()) refuse(file.place.file, "contains no inputs");
+    session_.progress.begin("tokenize", inputs.size(), "text");
     for (auto first = inputs.begin(); first != inputs.end();) {
       std::vector<TextBatch> batches;
       while (first != inputs.end() && batches.size() < kBlocksAWorker * session_.pool.size()) {
@@ -342,7 +346,9 @@ class TokenizeRun {
         first = last;
       }
       tokenize(batches);
+      session_.progress.reach(static_cast<std::size_t>(first - inputs.begin()));
     }
+    session_.progress.end();
   }
 
   void tokenize(std::span<TextBatch> batches) {

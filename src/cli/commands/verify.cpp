@@ -132,8 +132,8 @@ class ReferenceReader {
     for (std::size_t i = 0; i < stack.layers.size(); ++i) {
       const std::size_t heads = config_.layers[stack.layers[i]].attention.heads;
       if (array->shape[1] != heads) {
-        fail(Status::bad_input, "{}: \"{}\": got {} heads, the model has {}", path_, name, array->shape[1],
-             heads);
+        fail(Status::bad_input, "{}: \"{}\": got {}, the model has {}", path_, name,
+             counted(array->shape[1], "head"), heads);
       }
       for (std::size_t h = 0; h < heads; ++h)
         (pass.layers[stack.layers[i]].*member).push_back(array->matrix(i * heads + h));
@@ -156,9 +156,9 @@ void check_reference_shapes(const reference::ReferencePass& pass, const model::M
                          std::size_t keys) {
     if (matrix.rows() == 0) return;
     if (matrix.rows() != queries || (keys != 0 && matrix.cols() != keys)) {
-      fail(Status::bad_input, "{}: {} of input \"{}\": got [{}, {}], the input has {} queries{}",
-           escaped(path), name, escaped(sequence.id), matrix.rows(), matrix.cols(), queries,
-           keys == 0 ? "" : fmt::format(" and {} keys", keys));
+      fail(Status::bad_input, "{}: {} of input \"{}\": got [{}, {}], the input has {}{}", escaped(path), name,
+           escaped(sequence.id), matrix.rows(), matrix.cols(), counted(queries, "query", "queries"),
+           keys == 0 ? "" : " and " + counted(keys, "key"));
     }
   };
   for (std::size_t i = 0; i < pass.layers.size(); ++i) {
@@ -260,7 +260,7 @@ struct VerifyRun {
     if (grid)
       return compare(analysis::run_axial_reference(open.model, batch, *grid, session.pool), "float64");
     std::vector<reference::ReferencePass> passes;
-    session.progress.begin("float64", batch.sequences.size());
+    session.progress.begin("float64", batch.sequences.size(), "input");
     for (const input::Sequence& sequence : batch.sequences) {
       passes.push_back(
           reference::run_reference(open.model, sequence, selection.layers().back(), logits, session.pool));

@@ -92,8 +92,8 @@ void read_images(const std::string& path, const model::ModelConfig& config, inpu
 void read_score_masks(const std::string& path, input::Batch& batch) {
   FileArray<float> array = read_array(path);
   const std::size_t axes = array.shape.size();
-  const std::string need = fmt::format(
-      "[n, m], [batch, n, m], [batch, 1, n, m] or [batch, h, n, m] for {} inputs", batch.sequences.size());
+  const std::string need = fmt::format("[n, m], [batch, n, m], [batch, 1, n, m] or [batch, h, n, m] for {}",
+                                       counted(batch.sequences.size(), "input"));
   if (axes < 2 || axes > 4 || (axes > 2 && array.shape[0] != batch.sequences.size()))
     array.refuse_shape(need);
   to_added(array);
@@ -104,8 +104,9 @@ void read_score_masks(const std::string& path, input::Batch& batch) {
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     input::Sequence& sequence = batch.sequences[s];
     if (queries != sequence.queries() || keys != sequence.keys()) {
-      array.refuse_shape(fmt::format("{} queries and {} keys as input \"{}\" has", sequence.queries(),
-                                     sequence.keys(), escaped(sequence.id)));
+      array.refuse_shape(fmt::format("{} and {} as input \"{}\" has",
+                                     counted(sequence.queries(), "query", "queries"),
+                                     counted(sequence.keys(), "key"), escaped(sequence.id)));
     }
     const std::span<const float> values = std::span(array.values).subspan(axes == 2 ? 0 : s * each, each);
     sequence.mask = input::ScoreMask{heads, queries, keys, {values.begin(), values.end()}};
@@ -125,7 +126,8 @@ void read_key_masks(const std::string& path, input::Batch& batch) {
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     input::Sequence& sequence = batch.sequences[s];
     if (keys != sequence.keys())
-      array.refuse_shape(fmt::format("{} keys as input \"{}\" has", sequence.keys(), escaped(sequence.id)));
+      array.refuse_shape(
+          fmt::format("{} as input \"{}\" has", counted(sequence.keys(), "key"), escaped(sequence.id)));
     sequence.key_visible.resize(keys);
     for (std::size_t j = 0; j < keys; ++j)
       sequence.key_visible[j] = array.values[s * keys + j] == 0.0F ? 1 : 0;
@@ -158,8 +160,9 @@ void truncate_inputs(std::size_t most, input::Batch& batch, Warnings& warnings) 
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     const input::Sequence& sequence = batch.sequences[s];
     if (sequence.truncated == 0) continue;
-    warnings.add("truncated", fmt::format("input {}: {} tokens cut to the model's {} positions (--truncate)",
-                                          s, sequence.queries() + sequence.truncated, most));
+    warnings.add("truncated", fmt::format("input {}: {} cut to the model's {} (--truncate)", s,
+                                          counted(sequence.queries() + sequence.truncated, "token"),
+                                          counted(most, "position")));
   }
 }
 
@@ -187,8 +190,8 @@ void read_embeddings_item(const std::string& path, std::size_t index, const Inpu
     sequence.value_embeddings = std::move(values[i]);
     const std::size_t value_rows = sequence.value_embeddings.rows();
     if (value_rows > 0 && value_rows != sequence.keys()) {
-      fail(Status::bad_input, "{}: got {} values, need {}, one per key", escaped(options.values[index]),
-           value_rows, sequence.keys());
+      fail(Status::bad_input, "{}: got {}, need {}, one per key", escaped(options.values[index]),
+           counted(value_rows, "value"), sequence.keys());
     }
   }
 }
@@ -234,7 +237,7 @@ input::TextInput text_input(const InputItem& item) {
 input::InputFormat input_format(const std::string& path, const InputOptions& options) {
   const std::string& given = options.input_format;
   if (path == "-" && given.empty()) return input::guess_format(first_line_of_standard_input());
-  std::filesystem::path name = path;
+  std::filesystem::path name = lower_case(path);
   if (name.extension() == ".gz") name = name.stem();
   const std::string extension = given.empty() ? name.extension().string() : "." + given;
   for (const auto& [known, format] : kExtensions) {

@@ -51,6 +51,7 @@ struct Target {
   std::string table;           // for tables: the table to write to the file; empty: write all to a directory
   bool all_columns = false;    // --columns all
 
+  [[nodiscard]] bool is_page() const { return format.form == inspect::Form::text && path == "-"; }
   [[nodiscard]] bool is_folder() const { return format.form == inspect::Form::tables && table.empty(); }
 };
 

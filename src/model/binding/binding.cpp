@@ -276,8 +276,9 @@ class TensorBinder {
     const auto found = need(names);
     if (!found) return {};
     if (found->packing == Packing::in_four_blocks && out.heads % 4 != 0) {
-      add_fault(fmt::format("{}: got {} heads, need a multiple of 4, because \"{}\" stores them in 4 parts",
-                            escaped(config_file_), out.heads, escaped(names_.info(*found).name)));
+      add_fault(fmt::format("{}: got {}, need a multiple of 4, because \"{}\" stores them in 4 parts",
+                            escaped(config_file_), counted(out.heads, "head"),
+                            escaped(names_.info(*found).name)));
       return {};
     }
     BoundMatrix bound = {
@@ -343,8 +344,9 @@ class TensorBinder {
   void bind_attention(const LayerConfig& layer, BoundLayer& bound) {
     const AttentionConfig& attention = layer.attention;
     const LayerSpec& spec = spec_of(layer);
-    shape_origin_ = fmt::format("width {}, {} heads, {} key/value heads, head dimension {}", config_.d_model,
-                                attention.heads, attention.kv_heads, attention.d_head);
+    shape_origin_ =
+        fmt::format("width {}, {}, {}, head dimension {}", config_.d_model, counted(attention.heads, "head"),
+                    counted(attention.kv_heads, "key/value head"), attention.d_head);
     bound.query = linear(spec.query, attention.query, config_.d_model,
                          {attention.query_slices(), attention.d_head, 0, &attention});
     bound.key = linear(spec.key, attention.key, config_.d_key_input,

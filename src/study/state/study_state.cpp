@@ -367,7 +367,8 @@ Results study_results(const StudyState& state, Pool& pool) {
   results.document.sections.push_back({"skipped", "skipped", std::move(skipped)});
   for (const Warning& warning : warnings) {
     warning_records.emplace_back(warning_record(warning));
-    results.text.emplace_back(TextLine{"Warning", fmt::format(": {} ({})", warning.message, warning.count)});
+    const std::string count = warning.count > 1 ? fmt::format(" ({})", warning.count) : "";
+    results.text.emplace_back(TextLine{"Warning", fmt::format(": {}{}", warning.message, count)});
   }
   results.document.sections.push_back({"warnings", "warning", std::move(warning_records)});
   return results;

@@ -163,6 +163,7 @@ Vocabulary make_vocabulary(const TokenizerFile& file) {
   for (const std::string& token : file.separators) {
     if (const auto id = vocabulary.id(token)) vocabulary.mark_separator(*id);
   }
+  if (const auto id = vocabulary.id(file.mask)) vocabulary.set_mask(*id);
   return vocabulary;
 }
 
@@ -344,6 +345,7 @@ void add_tokens(TokenizerFile& file, const TokenizerConfig& config) {
   for (const char* role : {"sep_token", "eos_token"}) {
     if (std::string token = config.token(role); !token.empty()) file.separators.push_back(std::move(token));
   }
+  file.mask = config.token("mask_token");
   std::set<std::string> known;
   for (const AddedToken& token : file.added_tokens) known.insert(token.content);
   for (AddedToken& token : config.tokens()) {

@@ -29,6 +29,7 @@ struct TokenizerFile {  // NOLINT(bugprone-exception-escape): its move construct
   std::vector<AddedToken> added_tokens;
   nlohmann::ordered_json parts;         // the JSON document without /model/vocab and /model/merges
   std::vector<std::string> separators;  // the tokens with the roles sep_token and eos_token
+  std::string mask;                     // the token with the role mask_token; empty: none
 
   [[nodiscard]] PartConfig document() const { return {name, "", parts}; }
 };
@@ -133,7 +134,8 @@ ReadFile read_tokenizer_json, read_vocab_txt, read_vocab_json, read_sentencepiec
 /// models), or if an id of the vocabulary is at least 2^20 and at least four times the vocabulary's size.
 void check_vocabulary(TokenizerFile& file);
 
-/// Adds the new tokens of `config` to file.added_tokens, sets file.separators, calls check_vocabulary().
+/// Adds the new tokens of `config` to file.added_tokens, sets file.separators and file.mask, calls
+/// check_vocabulary().
 void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
 
 /// Throws Error(bad_input) if `config` has a "tokenizer_class" that, without a final "Fast", is not in
