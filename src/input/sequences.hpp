@@ -138,7 +138,7 @@ class SentenceStream {
   [[nodiscard]] std::optional<CorpusSentence> next();
 
   /// Returns the number of bytes of the file up to the end of the last returned sentence; for .json, the size
-  /// of the whole text, unpacked; for other .gz files, see InputStream::position().
+  /// of the whole text, unpacked; for other compressed files, see InputStream::position().
   [[nodiscard]] std::uint64_t position() const {
     return blocks_ ? blocks_->stream().position(block_.place.offset) : block_.place.offset;
   }

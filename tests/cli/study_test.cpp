@@ -112,7 +112,7 @@ TEST_CASE("a study's metrics are those of analyze over the same inputs") {
   }
 }
 
-TEST_CASE("a study reads several files, also gzip files") {
+TEST_CASE("a study reads several files, also compressed files") {
   const Study study;
   const auto run = [&](const Words& files) {
     Words words = {"study", kBert, "--batch-tokens", "40", "--measures", "metrics", "--format", "json"};
@@ -122,6 +122,8 @@ TEST_CASE("a study reads several files, also gzip files") {
     return json::parse(result.out);
   };
   const std::string packed = study.folder.write("packed.txt.gz", gzip(slurp(study.input))).string();
+  const std::string frame = study.folder.write("frame.txt.zst", zstd(slurp(study.input))).string();
+  CHECK(run({frame, study.input})["heads"] == run({packed, study.input})["heads"]);
   const json document = run({packed, study.input});
   CHECK(document["corpus"]["sentences"] == 120);
   CHECK(document["heads"] == run({study.input, study.input})["heads"]);

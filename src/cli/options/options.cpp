@@ -4,6 +4,8 @@
 #include <cctype>
 #include <filesystem>
 #include <functional>
+#include <glob.h>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -51,6 +53,23 @@ void add_items(Command& command, InputOptions& options, std::vector<InputItem>& 
   });
 }
 
+/// Returns the files that match a pattern of --input, sorted, or `value` itself if it is not a pattern or is
+/// the name of a file. Throws Error(environment) if no file matches.
+std::vector<std::string> matching_files(const std::string& value) {
+  std::error_code ignored;
+  if (value.find_first_of("*?[") == std::string::npos || std::filesystem::exists(value, ignored))
+    return {value};
+  glob_t found = {};
+  const int result = glob(value.c_str(), 0, nullptr, &found);
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
+  globfree(&found);
+  if (result == GLOB_NOSPACE) throw std::bad_alloc();
+  if (files.empty()) fail(Status::environment, "{}: no file matches this pattern", escaped(value));
+  std::ranges::sort(files);
+  return files;
+}
+
 void add_texts(Command& command, InputOptions& options) {
   add_ordered(
       command, "TEXT", "", "Text, as with --text; the name of an existing file is an error",
@@ -76,11 +95,16 @@ void add_texts(Command& command, InputOptions& options) {
 }
 
 void add_files(Command& command, InputOptions& options, const std::string& objects) {
-  add_items(command, options, options.items, "--input", InputKind::file, "FILE",
-            "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or an "
-            "array of objects), .conllu or .conll (one text per sentence), each also as .gz, or - for "
-            "standard input. An object has " +
-                objects);
+  add_ordered(command, "--input", "FILE",
+              "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or "
+              "an array of objects), .conllu or .conll (one text per sentence), each also as .gz or .zst, a "
+              "quoted pattern such as 'texts/*.txt', or - for standard input. An object has " +
+                  objects,
+              [&options](const std::string& value) {
+                for (const std::string& file : matching_files(value))
+                  options.items.push_back({InputKind::file, file});
+                options.after_text = false;
+              });
   command.add(kInputGroup, {{.names = "--input-format",
                              .target = &options.input_format,
                              .help = "Format of the files (default: by the extension of the name; for "
