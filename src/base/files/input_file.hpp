@@ -48,8 +48,7 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A regular file, or standard input, that is read once from front to back. A file whose name ends in .gz
-/// (gzip) or .zst (Zstandard) is unpacked.
+/// A regular file, or standard input, that is read once from front to back. Unpacks .gz and .zst files.
 class InputStream {
  public:
   /// "-" is standard input. Throws Error(environment) if the path is not a regular file that can be opened.
