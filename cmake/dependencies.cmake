@@ -43,10 +43,13 @@ find_path(GMP_INCLUDE_DIR gmpxx.h REQUIRED)
 find_library(GMP_LIBRARY gmp REQUIRED)
 find_path(ONIGURUMA_INCLUDE_DIR oniguruma.h REQUIRED)
 find_library(ONIGURUMA_LIBRARY onig REQUIRED)
+find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
+find_library(ZSTD_LIBRARY zstd REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # header-only since 0.8
 
 add_library(attnctl_dependencies INTERFACE)
 target_include_directories(attnctl_dependencies SYSTEM INTERFACE ${CBLAS_INCLUDE_DIR} ${GMP_INCLUDE_DIR}
-                           ${XXHASH_INCLUDE_DIR} ${ONIGURUMA_INCLUDE_DIR})
+                           ${XXHASH_INCLUDE_DIR} ${ONIGURUMA_INCLUDE_DIR} ${ZSTD_INCLUDE_DIR})
 target_link_libraries(attnctl_dependencies INTERFACE Threads::Threads ZLIB::ZLIB fmt::fmt ICU::uc
-                      nlohmann_json::nlohmann_json xtensor xsimd ${GMP_LIBRARY} ${ONIGURUMA_LIBRARY} ${CMAKE_DL_LIBS})
+                      nlohmann_json::nlohmann_json xtensor xsimd ${GMP_LIBRARY} ${ONIGURUMA_LIBRARY} ${ZSTD_LIBRARY}
+                      ${CMAKE_DL_LIBS})

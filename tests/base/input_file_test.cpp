@@ -94,51 +94,91 @@ TEST_CASE("kind 137: an interrupted read continues") {
   sigaction(SIGUSR1, &before, nullptr);
 }
 
-TEST_CASE("a gzip file is unpacked in pieces of any size, up to a limit") {
+struct Compression {
+  std::string extension;
+  std::string (*pack)(const std::string&);
+  std::string tail_error;    // message about bytes after the last gzip member or zstd frame
+  std::string change_error;  // message about a changed byte in the checksum
+  std::size_t checksum;      // distance of this byte from the end of the file
+};
+
+const std::vector<Compression> kCompressions = {
+    {".gz", gzip, "incorrect header check", "incorrect data check", 8},
+    {".zst", zstd, "Unknown frame descriptor", "doesn't match checksum", 1}};
+
+TEST_CASE("a compressed file is unpacked in pieces of any size, up to a limit") {
   const TempDir folder;
   std::mt19937 random{5};
   std::string text;
   for (int i = 0; i < 50'000; ++i) text += std::to_string(random()) + '\n';
-  const auto path = folder.write("a.gz", gzip("one\n") + gzip("") + gzip(text));
-  text.insert(0, "one\n");
-  CHECK(InputStream(path).read_all(text.size()) == text);
-  check_refusal([&] { (void)InputStream(path).read_all(text.size() - 1); }, Status::bad_input,
-                {"a.gz: has more than", "the limit"});
-  for (const std::size_t size : {std::size_t{1}, std::size_t{1000}, 2 * text.size()}) {
-    CAPTURE(size);
-    InputStream stream(path);
-    CHECK(stream.length() == std::filesystem::file_size(path));
-    std::string all, piece(size, ' ');
-    for (std::size_t got = size; got == size;) {
-      got = stream.read(piece);
-      all.append(piece, 0, got);
+  const std::string whole = "one\n" + text;
+  for (const Compression& compression : kCompressions) {
+    CAPTURE(compression.extension);
+    const auto pack = compression.pack;
+    const auto path = folder.write("a" + compression.extension, pack("one\n") + pack("") + pack(text));
+    CHECK(InputStream(path).read_all(whole.size()) == whole);
+    check_refusal([&] { (void)InputStream(path).read_all(whole.size() - 1); }, Status::bad_input,
+                  {"a" + compression.extension + ": has more than", "the limit"});
+    for (const std::size_t size : {std::size_t{1}, std::size_t{1000}, 2 * whole.size()}) {
+      CAPTURE(size);
+      InputStream stream(path);
+      CHECK(stream.length() == std::filesystem::file_size(path));
+      std::string all, piece(size, ' ');
+      for (std::size_t got = size; got == size;) {
+        got = stream.read(piece);
+        all.append(piece, 0, got);
+      }
+      CHECK(all == whole);
+      CHECK(stream.read(piece) == 0);
+      const std::uint64_t end = std::filesystem::file_size(path);
+      CHECK(stream.position(whole.size()) == end);
+      CHECK(stream.position(whole.size() / 2) <= end / 2);
+      CHECK(stream.position(whole.size() / 2) + 1 >= end / 2);
+      CHECK(stream.position(0) == 0);
     }
-    CHECK(all == text);
-    CHECK(stream.read(piece) == 0);
-    const std::uint64_t end = std::filesystem::file_size(path);
-    CHECK(stream.position(text.size()) == end);
-    CHECK(stream.position(text.size() / 2) <= end / 2);
-    CHECK(stream.position(text.size() / 2) + 1 >= end / 2);
-    CHECK(stream.position(0) == 0);
+    const std::string bomb(std::size_t{16} << 20, ' ');
+    const auto packed_bomb = folder.write("b" + compression.extension, pack(bomb));
+    check_refusal([&] { (void)InputStream(packed_bomb).read_all(1000); }, Status::bad_input,
+                  {"b" + compression.extension + ": has more than 1000 bytes"});
   }
-  const std::string bomb(std::size_t{16} << 20, ' ');
-  check_refusal([&] { (void)InputStream(folder.write("b.gz", gzip(bomb))).read_all(1000); },
-                Status::bad_input, {"b.gz: has more than 1000 bytes"});
 }
 
-TEST_CASE("a damaged gzip file is an error that names the file") {
+TEST_CASE("a damaged compressed file is an error that names the file") {
   const TempDir folder;
-  const std::string file = gzip("The cat sat on the mat.\n");
-  const auto check = [&](const std::string& bytes, std::string_view part) {
-    const auto path = folder.write("bad.gz", bytes);
-    check_refusal([&] { (void)InputStream(path).read_all(1000); }, Status::bad_input,
-                  {"bad.gz: damaged", part});
+  for (const Compression& compression : kCompressions) {
+    const std::string name = "bad" + compression.extension;
+    CAPTURE(name);
+    const std::string file = compression.pack("The cat sat on the mat.\n");
+    const auto check = [&](const std::string& bytes, const std::string& part) {
+      const auto path = folder.write(name, bytes);
+      check_refusal([&] { (void)InputStream(path).read_all(1000); }, Status::bad_input,
+                    {name + ": damaged", part});
+    };
+    for (std::size_t size = 0; size < file.size(); ++size) check(file.substr(0, size), "end too early");
+    for (std::size_t size = 1; size < file.size(); ++size)
+      check(file + file.substr(0, size), "end too early");
+    std::string changed = file;
+    char& byte = changed[file.size() - compression.checksum];
+    byte = static_cast<char>(~byte);
+    check(changed, compression.change_error);
+    check("The cat sat on the mat.\n", compression.tail_error);
+    check(file + "bytes after the end", compression.tail_error);
+  }
+}
+
+TEST_CASE("a zstd header with a huge size is an error without a large allocation") {
+  const TempDir folder;
+  // Magic number, frame header, and one last block of three bytes that are not compressed.
+  const auto frame = [&](const std::string& header) {
+    const std::string bytes = little_endian(0xFD2FB528, 4) + header + little_endian(3 << 3 | 1, 3) + "one";
+    return InputStream(folder.write("a.zst", bytes)).read_all(1000);
   };
-  for (std::size_t size = 0; size < file.size(); ++size) check(file.substr(0, size), "end too early");
-  for (std::size_t size = 1; size < file.size(); ++size) check(file + file.substr(0, size), "end too early");
-  std::string changed = file;
-  changed[file.size() - 8] = static_cast<char>(~changed[file.size() - 8]);
-  check(changed, "incorrect data check");
-  check("The cat sat on the mat.\n", "incorrect header check");
-  check(file + "tail", "incorrect header check");
+  CHECK(frame(little_endian(0, 1) + little_endian((27 - 10) << 3, 1)) == "one");
+  check_refusal([&] { (void)frame(little_endian(0, 1) + little_endian((28 - 10) << 3, 1)); },
+                Status::bad_input, {"a.zst: its zstd window is larger than 128 MiB", "without --long"});
+  const std::string huge = little_endian(std::uint64_t{1} << 62, 8);  // size of the text
+  check_refusal([&] { (void)frame(little_endian(0xC0, 1) + little_endian(0, 1) + huge); }, Status::bad_input,
+                {"a.zst: damaged", "corruption"});
+  check_refusal([&] { (void)frame(little_endian(0xE0, 1) + huge); }, Status::bad_input,
+                {"a.zst: its zstd window is larger than 128 MiB"});
 }

@@ -15,6 +15,7 @@
 #include "study/measure.hpp"
 #include "study/state/study_state.hpp"
 #include "support/bytes.hpp"
+#include "support/command_refusal.hpp"
 #include "support/fault.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
@@ -112,7 +113,7 @@ TEST_CASE("a study's metrics are those of analyze over the same inputs") {
   }
 }
 
-TEST_CASE("a study reads several files, also gzip files") {
+TEST_CASE("a study reads several files, also compressed files") {
   const Study study;
   const auto run = [&](const Words& files) {
     Words words = {"study", kBert, "--batch-tokens", "40", "--measures", "metrics", "--format", "json"};
@@ -122,6 +123,8 @@ TEST_CASE("a study reads several files, also gzip files") {
     return json::parse(result.out);
   };
   const std::string packed = study.folder.write("packed.txt.gz", gzip(slurp(study.input))).string();
+  const std::string frame = study.folder.write("frame.txt.zst", zstd(slurp(study.input))).string();
+  CHECK(run({frame, study.input})["heads"] == run({packed, study.input})["heads"]);
   const json document = run({packed, study.input});
   CHECK(document["corpus"]["sentences"] == 120);
   CHECK(document["heads"] == run({study.input, study.input})["heads"]);
@@ -133,6 +136,69 @@ TEST_CASE("a study reads several files, also gzip files") {
   const RunResult result = run_attnctl({"study", kBert, "--input", bad, "--skip-bad"});
   CHECK(result.status == 3);
   CHECK_MESSAGE(result.err.find("cut.txt.gz: damaged") != std::string::npos, result.err);
+}
+
+TEST_CASE("--config-file gives options, which those of the command line replace") {
+  const Study study;
+  const auto run = [&](Words words) {
+    words.insert(words.begin(), {"study", kBert});
+    RunResult result = run_attnctl(words);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    return result;
+  };
+  const std::string file = study.folder
+                               .write("study.toml", "# A study\ninput = [\n  \"" + study.input +
+                                                        "\",  # twice\n  '" + study.input + "',\n]\n" +
+                                                        "batch-tokens = 40  # small\n\n"
+                                                        "measures = [\"metrics\" , 'syntax']\r\n"
+                                                        "layers = [0, 2]\nquiet = true\nskip-bad = false\n"
+                                                        "format = \"csv\"\ntable = \"heads\"\n")
+                               .string();
+  const Words options = {"--batch-tokens", "40", "--layers", "0,2", "--measures", "metrics"};
+  Words once = options, twice = options;
+  once.insert(once.end(), {"--input", study.input, "--format", "json"});
+  twice.insert(twice.end(),
+               {"--input", study.input, "--input", study.input, "--format", "csv", "--table", "heads"});
+  const RunResult result = run({"--config-file", file, "--measures", "metrics"});
+  CHECK(result.out == run(twice).out);
+  CHECK(result.err.empty());
+  CHECK(run({"--measures=metrics", "--format", "json", "--table", "", "--config-file=" + file, "--input",
+             study.input})
+            .out == run(once).out);
+  const RunResult conflict =
+      run_attnctl({"study", kBert, "--config-file", file, "--measures", "metrics", "--state", file});
+  CHECK(conflict.status == 2);
+  CHECK_MESSAGE(conflict.err.find("study.toml, an input of this run") != std::string::npos, conflict.err);
+  CHECK(slurp(file).starts_with("# A study\n"));
+}
+
+TEST_CASE("a bad file of --config-file is an error that names the file") {
+  struct Row {
+    const char* text;
+    const char* message;
+    Status status = Status::usage;
+  };
+  const std::vector<Row> rows = {
+      {"mesures = 'metrics'", "unknown key \"mesures\" (did you mean \"measures\"?)"},
+      {"[study]\nlayers = 0\n", "unknown key \"study\""},
+      {"config-file = 'x'", "unknown key \"config-file\""},
+      {"help = true", "unknown key \"help\""},
+      {"--seed = 1", "unknown key \"--seed\""},
+      {"threads = 0", "--threads: got 0, need a number from 1 to 4096"},
+      {"seed = 1\nlayers = 0\nseed = 2\n", "--seed: At Most 1 required but received 2"},
+      {"quiet = 'maybe'", "Could not convert: --quiet = maybe"},
+      {"\nlayers = \"0\nseed = 1\n", "line 2: a text must end with \" on its line", Status::bad_input},
+      {"frequencies = 'a#b'", "line 1: a text must end with ' on its line and have no #", Status::bad_input},
+      {"layers = [0\nseed = 1", "need as many [ as ]", Status::bad_input}};
+  const TempDir folder;
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    const std::string file = folder.write("study.toml", row.text).string();
+    check_command_refuses({"study", kBert, "--config-file", file},
+                          {.status = row.status, .parts = {"study.toml: ", row.message}});
+  }
+  check_command_refuses({"study", kBert, "--config-file", "none.toml"},
+                        {.status = Status::environment, .parts = {"none.toml: cannot open"}});
 }
 
 TEST_CASE("threads, shards and their order do not change a byte of a study") {

@@ -86,7 +86,7 @@ TEST_CASE("every kind of text input gives the same sequence, also together in on
   CHECK(document.at("warnings").at(0).at("code") == "blank_lines");
 }
 
-TEST_CASE("a gzip file has the inputs of the file that was packed; .conll is read as .conllu") {
+TEST_CASE("a compressed file has the inputs of the file that was packed; .conll is read as .conllu") {
   const TempDir folder;
   const std::string treebank = slurp("data/treebank.conllu");
   const std::vector<std::pair<std::string, std::string>> files = {
@@ -105,7 +105,9 @@ TEST_CASE("a gzip file has the inputs of the file that was packed; .conll is rea
   for (const auto& [file_name, text] : files) {
     const std::string name = file_name;
     CAPTURE(name);
-    CHECK(results(name + ".gz", gzip(text)) == results(name, text));
+    const json wanted = results(name, text);
+    CHECK(results(name + ".gz", gzip(text)) == wanted);
+    CHECK(results(name + ".zst", zstd(text)) == wanted);
   }
   CHECK(results("e.conll", treebank) == results("d.conllu", treebank));
   CHECK(results("E.TXT.GZ", gzip(files[0].second)) == results("a.txt", files[0].second));
@@ -113,19 +115,56 @@ TEST_CASE("a gzip file has the inputs of the file that was packed; .conll is rea
   CHECK(analyze({kBert, "--input", bare, "--input-format", "txt"}).at("inputs").at(0).at("text") ==
         kSentence);
   const std::string file = gzip(treebank);
+  const std::string frame = zstd(treebank);
   for (const char* command : {"analyze", "tokenize"}) {
     check_command_refuses(
         {command, kBert, "--input", folder.write("cut.conllu.gz", file.substr(0, file.size() / 2)).string()},
         {.parts = {"cut.conllu.gz: damaged"}});
+    check_command_refuses(
+        {command, kBert, "--input", folder.write("cut.txt.zst", frame.substr(0, 40)).string()},
+        {.parts = {"cut.txt.zst: damaged"}});
+    check_command_refuses({command, kBert, "--input", folder.write("empty.json.zst", "").string()},
+                          {.parts = {"empty.json.zst: damaged"}});
     for (const char* name : {"cut.json.gz", "cut.txt.gz"})
       check_command_refuses({command, kBert, "--input", folder.write(name, file.substr(0, 40)).string()},
                             {.parts = {std::string(name) + ": damaged"}});
     check_command_refuses({command, kBert, "--input", folder.write("x.pdf.gz", file).string()},
-                          {.parts = {"unsupported extension \".pdf\"", ".gz"}});
+                          {.parts = {"unsupported extension \".pdf\"", ".gz or .zst"}});
   }
   const RunResult both = run_attnctl({"tokenize", kBert, "--input", (folder.path() / "a.txt.gz").string(),
                                       "--input", (folder.path() / "c.json").string(), "--format", "json"});
   CHECK(json::parse(both.out).at("inputs").size() == 3);
+}
+
+TEST_CASE("a pattern of --input stands for the files that match it, sorted by name") {
+  const TempDir folder;
+  folder.write("b.txt", "Once\n");
+  folder.write("a.txt", "The cat sat.\n");
+  folder.write("c.json", R"({"text": "again"})");
+  const std::string path = folder.path().string();
+  const auto texts = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"tokenize", kBert, "--format", "json"});
+    const RunResult result = run_attnctl(words);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    std::vector<std::string> found;
+    for (const json& input : json::parse(result.out).at("inputs")) found.push_back(input.at("text"));
+    return found;
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(texts({"--input", path + "/*.txt"}) == Texts{"The cat sat.", "Once"});
+  CHECK(texts({"--text", "x", "--input", path + "/[bc].*", "--text", "y"}) ==
+        Texts{"x", "Once", "again", "y"});
+  folder.write("[bc].txt", "brackets\n");
+  CHECK(texts({"--input", path + "/[bc].txt"}) == Texts{"brackets"});
+  for (const char* command : {"analyze", "tokenize", "study"})
+    check_command_refuses(
+        {command, kBert, "--input", path + "/*.conllu"},
+        {.status = Status::environment, .parts = {"/*.conllu: no file matches this pattern"}});
+  // The files of a pattern are inputs, which an output must not replace.
+  const RunResult result =
+      run_attnctl({"tokenize", kBert, "--input", path + "/*.json", "-o", path + "/c.json"});
+  CHECK(result.status == 2);
+  CHECK_MESSAGE(result.err.find("c.json") != std::string::npos, result.err);
 }
 
 TEST_CASE("a treebank's words are those of the file") {

@@ -1,8 +1,10 @@
 #include "support/bytes.hpp"
 
+#include <memory>
 #include <stdexcept>
 
 #include <zlib.h>
+#include <zstd.h>
 
 namespace attnctl::test {
 namespace {
@@ -53,6 +55,16 @@ struct Common {
 
 std::string gzip(const std::string& text) {
   return deflated(text, 16 + MAX_WBITS);
+}
+
+std::string zstd(const std::string& text) {
+  const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(), &ZSTD_freeCCtx);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  const std::size_t size = ZSTD_compress2(context.get(), out.data(), out.size(), text.data(), text.size());
+  if (ZSTD_isError(size) != 0) throw std::runtime_error("ZSTD_compress2 failed");
+  out.resize(size);
+  return out;
 }
 
 std::string little_endian(std::uint64_t value, std::size_t count) {

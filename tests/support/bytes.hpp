@@ -21,6 +21,9 @@ std::string bytes_of(const std::vector<Number>& numbers) {
 /// Returns a gzip file of one member.
 std::string gzip(const std::string& text);
 
+/// Returns a zstd file of one frame, with a checksum.
+std::string zstd(const std::string& text);
+
 /// Returns a safetensors file: the length of the header, the header, the data.
 std::string safetensors(std::string_view header, std::string_view data);
 

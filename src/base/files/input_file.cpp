@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 #include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/interrupt.hpp"
 
@@ -176,13 +178,61 @@ std::string_view first_line_of_standard_input() {
   return take_line(rest);
 }
 
-struct InputStream::Gzip : z_stream {
-  Gzip() : z_stream() {
-    if (inflateInit2(this, 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
+struct InputStream::Unpacker {
+  virtual ~Unpacker() = default;
+  /// Unpacks bytes of `packed` into `space`, and removes the bytes that it used from the beginning of both.
+  /// Sets at_end. Returns an error message; empty: no error.
+  virtual std::string unpack(std::span<char>& space) = 0;
+
+  std::array<char, std::size_t{64} << 10> buffer = {};
+  std::span<char> packed;  // the bytes of `buffer` that are not unpacked yet
+  bool at_end = false;     // the end of a gzip member or zstd frame was reached; a file can have several
+};
+
+struct InputStream::Gzip final : Unpacker {
+  Gzip() {
+    if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
   }
-  ~Gzip() { inflateEnd(this); }
-  std::array<char, std::size_t{64} << 10> packed = {};
-  bool at_end = false;  // the end of a gzip member was reached; a file can have several members
+  ~Gzip() override { inflateEnd(&stream); }
+  std::string unpack(std::span<char>& space) override {
+    const auto size = static_cast<uInt>(std::min(space.size(), std::size_t{1} << 30));
+    stream.next_in = reinterpret_cast<Bytef*>(packed.data());
+    stream.avail_in = static_cast<uInt>(packed.size());
+    stream.next_out = reinterpret_cast<Bytef*>(space.data());
+    stream.avail_out = size;
+    const int result = inflate(&stream, Z_NO_FLUSH);
+    packed = packed.last(stream.avail_in);
+    space = space.subspan(size - stream.avail_out);
+    at_end = result == Z_STREAM_END;
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    if (at_end) inflateReset(&stream);
+    if (at_end || result == Z_OK) return {};
+    return fmt::format("damaged: its gzip data are invalid ({})",
+                       stream.msg != nullptr ? stream.msg : "no details");
+  }
+  z_stream stream = {};
+};
+
+struct InputStream::Zstd final : Unpacker {
+  Zstd() {
+    if (stream == nullptr) throw std::bad_alloc();
+  }
+  ~Zstd() override { ZSTD_freeDStream(stream); }
+  std::string unpack(std::span<char>& space) override {
+    ZSTD_inBuffer in = {packed.data(), packed.size(), 0};
+    ZSTD_outBuffer out = {space.data(), space.size(), 0};
+    const std::size_t result = ZSTD_decompressStream(stream, &out, &in);
+    packed = packed.subspan(in.pos);
+    space = space.subspan(out.pos);
+    at_end = result == 0;
+    if (ZSTD_isError(result) == 0) return {};
+    const ZSTD_ErrorCode code = ZSTD_getErrorCode(result);
+    if (code == ZSTD_error_memory_allocation) throw std::bad_alloc();
+    if (code == ZSTD_error_frameParameter_windowTooLarge)
+      return "its zstd window is larger than 128 MiB; compress the file again without --long";
+    return fmt::format("damaged: its zstd data are invalid ({})", ZSTD_getErrorName(result));
+  }
+  ZSTD_DStream* stream = ZSTD_createDStream();
 };
 
 InputStream::InputStream(const std::filesystem::path& path) : number_(STDIN_FILENO) {
@@ -190,7 +240,9 @@ InputStream::InputStream(const std::filesystem::path& path) : number_(STDIN_FILE
   own_ = open_regular_file(path, Status::environment, length_.emplace());
   number_ = own_.number();
   name_ = escaped(path.string());
-  if (lower_case(path.extension().native()) == ".gz") gzip_ = std::make_shared<Gzip>();
+  const std::string extension = lower_case(path.extension().native());
+  if (extension == ".gz") unpacker_ = std::make_shared<Gzip>();
+  if (extension == ".zst") unpacker_ = std::make_shared<Zstd>();
 }
 
 /// Reads bytes of the file. Returns 0 at its end.
@@ -202,31 +254,22 @@ std::size_t InputStream::read_stored(std::span<char> buffer) {
   return count;
 }
 
-/// Reads bytes of the text, which is unpacked from a .gz file. Returns 0 at its end.
+/// Reads bytes of the text, which is unpacked from a compressed file. Returns 0 at its end.
 std::size_t InputStream::read_piece(std::span<char> buffer) {
-  if (!gzip_) return read_stored(buffer);
-  const auto space = static_cast<uInt>(std::min(buffer.size(), std::size_t{1} << 30));
-  gzip_->avail_out = space;
-  gzip_->next_out = reinterpret_cast<Bytef*>(buffer.data());
-  while (gzip_->avail_out == space) {
-    if (gzip_->avail_in == 0) {
-      gzip_->avail_in = static_cast<uInt>(read_stored(gzip_->packed));
-      gzip_->next_in = reinterpret_cast<Bytef*>(gzip_->packed.data());
-      if (gzip_->avail_in == 0 && gzip_->at_end) break;
-      if (gzip_->avail_in == 0) refuse(name_, "damaged: its gzip data end too early");
+  if (!unpacker_) return read_stored(buffer);
+  std::span<char>& packed = unpacker_->packed;
+  std::span<char> space = buffer;
+  while (space.size() == buffer.size()) {
+    if (packed.empty()) {
+      packed = std::span(unpacker_->buffer).first(read_stored(unpacker_->buffer));
+      if (packed.empty() && unpacker_->at_end) break;
+      if (packed.empty()) refuse(name_, "damaged: its compressed data end too early");
     }
-    const int result = inflate(gzip_.get(), Z_NO_FLUSH);
-    if (result == Z_MEM_ERROR) throw std::bad_alloc();
-    gzip_->at_end = result == Z_STREAM_END;
-    if (gzip_->at_end) {
-      inflateReset(gzip_.get());
-    } else if (result != Z_OK) {
-      refuse(name_, "damaged: its gzip data are invalid ({})",
-             gzip_->msg != nullptr ? gzip_->msg : "no details");
-    }
+    const std::string error = unpacker_->unpack(space);
+    if (!error.empty()) refuse(name_, "{}", error);
   }
-  unpacked_ += space - gzip_->avail_out;
-  return space - gzip_->avail_out;
+  unpacked_ += buffer.size() - space.size();
+  return buffer.size() - space.size();
 }
 
 std::size_t InputStream::read(std::span<char> buffer) {

@@ -48,7 +48,7 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A regular file, or standard input, that is read once from front to back. A .gz file is unpacked.
+/// A regular file, or standard input, that is read once from front to back. Unpacks .gz and .zst files.
 class InputStream {
  public:
   /// "-" is standard input. Throws Error(environment) if the path is not a regular file that can be opened.
@@ -56,23 +56,25 @@ class InputStream {
 
   /// Returns the number of bytes, which is less than buffer.size() only at the end of the file. Throws
   /// Error(environment) if reading fails, Error(interrupted) after an interrupt, and Error(bad_input) if the
-  /// file became shorter or is a damaged .gz file.
+  /// file became shorter or is a damaged compressed file.
   [[nodiscard]] std::size_t read(std::span<char> buffer);
   /// Reads to the end. Throws the errors of read(), and Error(bad_input) after more than `limit` bytes.
   [[nodiscard]] std::string read_all(std::size_t limit);
   /// The length of the file in bytes; nullopt for standard input.
   [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
-  /// Returns the offset in the file of byte `at` of the text, which must have been read. For a .gz file, it
+  /// Returns the offset in the file of byte `at` of the text, which must have been read. For a compressed file, it
   /// is an estimate, which is exact at the end of the text.
   [[nodiscard]] std::uint64_t position(std::uint64_t at) const {
-    if (!gzip_ || unpacked_ == 0) return at;
+    if (!unpacker_ || unpacked_ == 0) return at;
     const double share = static_cast<double>(at) / static_cast<double>(unpacked_);
     return static_cast<std::uint64_t>(share * static_cast<double>(read_));
   }
   [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard input"
 
  private:
+  struct Unpacker;
   struct Gzip;
+  struct Zstd;
   [[nodiscard]] std::size_t read_stored(std::span<char> buffer);
   [[nodiscard]] std::size_t read_piece(std::span<char> buffer);
 
@@ -80,9 +82,9 @@ class InputStream {
   int number_;
   std::string name_ = "standard input";
   std::optional<std::uint64_t> length_;
-  std::uint64_t read_ = 0;      // bytes of the file read so far, before unpacking
-  std::uint64_t unpacked_ = 0;  // bytes of the text of a .gz file read so far
-  std::shared_ptr<Gzip> gzip_;  // null unless the file is a .gz file
+  std::uint64_t read_ = 0;              // bytes of the file read so far, before unpacking
+  std::uint64_t unpacked_ = 0;          // bytes of the text of a compressed file read so far
+  std::shared_ptr<Unpacker> unpacker_;  // null unless the file is compressed
 };
 
 [[nodiscard]] std::string error_text(int error);  // "No such file or directory"

@@ -191,7 +191,7 @@ void add_result_options(Command& command, CommandOptions& options) {
 
 struct StudyOptions : StudyScope {
   std::string shard;
-  std::optional<std::string> state, checkpoint;
+  std::optional<std::string> config_file, state, checkpoint;
   double checkpoint_every = 60;
 };
 
@@ -238,8 +238,10 @@ std::optional<Target> study_target(const StudyOptions& options, const study::Sha
   if (options.state) states.push_back({"--state", *options.state});
   if (options.checkpoint && options.checkpoint != options.state)
     states.push_back({"--checkpoint", *options.checkpoint});
-  if (shard.count == 1) return resolve_target(options.output, study_files(options), std::move(states));
-  check_outputs(states, study_files(options));
+  std::vector<std::filesystem::path> files = study_files(options);
+  if (options.config_file) files.emplace_back(*options.config_file);
+  if (shard.count == 1) return resolve_target(options.output, files, std::move(states));
+  check_outputs(states, files);
   return std::nullopt;
 }
 
@@ -396,6 +398,12 @@ Command study_command() {
   Command command{.name = "study", .about = "Measure what each head does over a corpus"};
   auto options = std::make_shared<StudyOptions>();
   add_study_scope(command, *options);
+  command.add(
+      {{"--config-file", &options->config_file,
+        "File with lines KEY = VALUE as in TOML, where KEY is an option of this command without its dashes, "
+        "such as measures = [\"metrics\", \"roles\"]; options on the command line replace those of the "
+        "file; paths in the file are relative to the current folder",
+        "FILE"}});
   command.add(
       "Shards and restarts",
       {{"--shard", &options->shard,

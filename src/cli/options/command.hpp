@@ -105,8 +105,9 @@ struct Command {
   void add(std::vector<Option> added) { add("Options", std::move(added)); }
 };
 
-/// Parses the command line and sets the targets of the given options. Returns the chosen command, or the text
-/// of --help, --version or an OptionText. Throws Error(usage) if the command line is invalid.
+/// Parses the command line, and the file of the option --config-file of a command that also has an option
+/// `in_order`. Sets the targets of the given options. Returns the chosen command, or the text of --help,
+/// --version or an OptionText. Throws Error(usage) if the command line is invalid.
 [[nodiscard]] std::variant<const Command*, std::string> parse_command_line(const Command& root, int argc,
                                                                            char** argv);
 

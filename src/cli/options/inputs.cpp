@@ -238,14 +238,14 @@ input::InputFormat input_format(const std::string& path, const InputOptions& opt
   const std::string& given = options.input_format;
   if (path == "-" && given.empty()) return input::guess_format(first_line_of_standard_input());
   std::filesystem::path name = lower_case(path);
-  if (name.extension() == ".gz") name = name.stem();
+  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
   const std::string extension = given.empty() ? name.extension().string() : "." + given;
   for (const auto& [known, format] : kExtensions) {
     if (extension == known) return format;
   }
   fail(Status::bad_input,
        "{}: unsupported extension \"{}\"; supported: .txt, .jsonl, .json, .conllu, .conll, each also with "
-       ".gz; or give --input-format",
+       ".gz or .zst; or give --input-format",
        escaped(path), escaped(extension));
 }
 

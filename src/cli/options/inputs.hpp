@@ -70,8 +70,8 @@ template <typename T>
 /// Error(environment) if a file cannot be read.
 [[nodiscard]] input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
-/// Returns the format of an --input file: that of --input-format, if given; otherwise that of its extension,
-/// before .gz, or of the first line of "-", standard input. Throws Error(bad_input) for other extensions.
+/// Returns the format of --input-format, if given; otherwise that of the extension of `path` before .gz or
+/// .zst, or of the first line of "-", standard input. Throws Error(bad_input) for other extensions.
 [[nodiscard]] input::InputFormat input_format(const std::string& path, const InputOptions& options);
 
 /// Throws Error(usage) without inputs, or if standard input is named more than once. `kinds` names the

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <filesystem>
 #include <functional>
+#include <glob.h>
 #include <string_view>
 #include <utility>
 
@@ -42,11 +43,27 @@ void add_ordered(Command& command, const char* name, const char* type, const std
               {{.names = name, .target = std::move(target), .help = help, .type = type, .in_order = true}});
 }
 
+/// Returns the files that match a pattern of --input, sorted, or `value` itself if it is not a pattern or is
+/// the name of a file. Throws Error(environment) if no file matches.
+std::vector<std::string> matching_files(const std::string& value) {
+  std::error_code ignored;
+  if (value.find_first_of("*?[") == std::string::npos || std::filesystem::exists(value, ignored))
+    return {value};
+  glob_t found = {};  // glob() sorts by bytes, because the program sets no locale
+  const int status = glob(value.c_str(), 0, nullptr, &found);
+  const std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  if (status != 0) fail(Status::environment, "{}: no file matches this pattern", escaped(value));
+  return files;
+}
+
 void add_items(Command& command, InputOptions& options, std::vector<InputItem>& items, const char* name,
                InputKind kind, const char* type, const std::string& help) {
   const bool text = kind == InputKind::text && &items == &options.items;
   add_ordered(command, name, type, help, [&options, &items, kind, text](const std::string& value) {
-    items.push_back({kind, value});
+    const bool files = kind == InputKind::file;
+    for (const std::string& each : files ? matching_files(value) : std::vector{value})
+      items.push_back({kind, each});
     options.after_text = text;
   });
 }
@@ -76,11 +93,12 @@ void add_texts(Command& command, InputOptions& options) {
 }
 
 void add_files(Command& command, InputOptions& options, const std::string& objects) {
-  add_items(command, options, options.items, "--input", InputKind::file, "FILE",
-            "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or an "
-            "array of objects), .conllu or .conll (one text per sentence), each also as .gz, or - for "
-            "standard input. An object has " +
-                objects);
+  add_items(
+      command, options, options.items, "--input", InputKind::file, "FILE",
+      "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or an "
+      "array of objects), .conllu or .conll (one text per sentence), each also as .gz or .zst, a quoted "
+      "pattern such as 'texts/*.txt', or - for standard input. An object has " +
+          objects);
   command.add(kInputGroup, {{.names = "--input-format",
                              .target = &options.input_format,
                              .help = "Format of the files (default: by the extension of the name; for "

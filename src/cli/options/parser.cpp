@@ -2,11 +2,13 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "cli/options/command.hpp"
 #include "cli/options/target.hpp"
@@ -187,18 +189,72 @@ CLI::Option* add_option(CLI::App& app, const Option& option) {
   return added;
 }
 
-void store_in_order(const CLI::App& app, const std::map<const CLI::Option*, Function>& ordered) {
+using OrderedOptions = std::map<const CLI::Option*, Function>;
+
+/// Returns the entries KEY = VALUE of a file in TOML. Removes comments, and white space in lists, because
+/// CLI11 misreads some of them. Throws Error(bad_input) for a text with #, and for open quotes or brackets.
+std::vector<CLI::ConfigItem> read_entries(const std::string& path) {
+  const std::string text = read_file(path, std::size_t{1} << 20);
+  std::string_view rest = text;
+  std::stringstream entries;
+  int depth = 0;  // number of open brackets
+  for (std::size_t number = 1; !rest.empty(); ++number) {
+    char quote = '\0';  // of the text that is open
+    for (const char c : take_line(rest)) {
+      if (c == '#') break;
+      if (quote == '\0' && depth > 0 && (c == ' ' || c == '\t')) continue;
+      if (quote == '\0') depth += (c == '[' ? 1 : 0) - (c == ']' ? 1 : 0);
+      if (quote == '\0' ? c == '"' || c == '\'' : c == quote) quote = quote == '\0' ? c : '\0';
+      entries << c;
+    }
+    if (quote != '\0')
+      refuse(escaped(path), "line {}: a text must end with {} on its line and have no #", number, quote);
+    if (depth == 0) entries << '\n';
+  }
+  if (depth != 0) refuse(escaped(path), "need as many [ as ]");
+  return CLI::ConfigTOML().from_config(entries);
+}
+
+/// Sets the options in the file of --config-file, if it is given, except those on the command line.
+void read_config_file(CLI::App& app, const OrderedOptions& ordered) {
+  const CLI::Option* const file = app.get_option_no_throw("--config-file");
+  if (file == nullptr || file->count() == 0) return;
+  const std::string& path = file->results().front();
+  WordList keys;
+  for (const CLI::Option* each : app.get_options())
+    if (each != file && each->get_configurable() && !each->get_lnames().empty())
+      keys.push_back(each->get_lnames().front());
+  for (const CLI::ConfigItem& item : read_entries(path)) {
+    const std::string& key = item.parents.empty() ? item.name : item.parents.front();
+    if (!item.parents.empty() || std::ranges::find(keys, key) == keys.end())
+      fail(Status::usage, "{}: unknown key \"{}\"{}; keys are options without dashes, such as max-length",
+           escaped(path), escaped(key), did_you_mean(key, keys));
+    CLI::Option* const option = app.get_option("--" + key);
+    if (std::ranges::find(app.parse_order(), option) != app.parse_order().end()) continue;
+    const bool many = ordered.contains(option) || option->get_expected_max() > 1;
+    try {
+      option->add_result(many ? item.inputs : WordList{fmt::format("{}", fmt::join(item.inputs, ","))});
+      option->run_callback();
+    } catch (const CLI::ParseError& error) {
+      fail(Status::usage, "{}: {}", escaped(path), error.what());
+    }
+  }
+}
+
+void store_in_order(const CLI::App& app, const OrderedOptions& ordered) {
   std::map<const CLI::Option*, std::size_t> used;
   for (const CLI::Option* parsed : app.parse_order()) {
     const auto found = ordered.find(parsed);
     if (found != ordered.end()) found->second(parsed->results().at(used[parsed]++));
   }
+  for (const auto& [option, target] : ordered)  // the values in the file of --config-file
+    if (!used.contains(option)) std::ranges::for_each(option->results(), target);
 }
 
 void build(CLI::App& app, const Command& command) {
   if (command.version) app.set_version_flag("--version", command.version);
   if (!command.footer.empty()) app.footer(command.footer);
-  std::map<const CLI::Option*, Function> ordered;
+  OrderedOptions ordered;
   for (const Option& option : command.options) {
     CLI::Option* const added = add_option(app, option)->group(option.group);
     const std::string text = usage_text(option, command);
@@ -211,7 +267,10 @@ void build(CLI::App& app, const Command& command) {
     if (!option.excludes.empty()) app.get_option(name)->excludes(app.get_option(option.excludes));
   }
   if (!ordered.empty())
-    app.parse_complete_callback([&app, ordered = std::move(ordered)] { store_in_order(app, ordered); });
+    app.parse_complete_callback([&app, ordered = std::move(ordered)] {
+      read_config_file(app, ordered);
+      store_in_order(app, ordered);
+    });
   if (!command.subcommands.empty()) app.require_subcommand(0, 1);
   for (const Command& subcommand : command.subcommands)
     build(*app.add_subcommand(subcommand.name, subcommand.about), subcommand);
