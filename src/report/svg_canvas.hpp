@@ -10,10 +10,12 @@
 #include <fmt/format.h>
 
 #include "base/files/output_file.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::report {
 
-// Sizes in pixels, except for kMaxLabel.
+// Sizes in pixels, except for kMaxLabel. With another font size than the default, a pixel of these sizes, and
+// of all sizes and coordinates of the writers, is PictureOptions::zoom() pixels of the picture.
 inline constexpr double kTitleFont = 17;
 inline constexpr double kAxisFont = 13;
 inline constexpr double kPanelTitleFont = 12;
@@ -68,7 +70,8 @@ class SvgCanvas {
 
   /// Writes the whole document. `title` is the title element, which screen readers read. Throws Error(limit)
   /// if a side is longer than 32,767 pixels, the most that programs which draw SVG support.
-  void write(OutputFile& out, double width, double height, std::string_view title) const;
+  void write(OutputFile& out, double width, double height, std::string_view title,
+             const PictureOptions& options) const;
 
  private:
   std::string body_;

@@ -30,7 +30,7 @@ constexpr std::size_t kMaxPoints = 100000;
 std::string series_colour(const Plot& plot, std::size_t index) {
   if (plot.series.size() <= kColours.size()) return std::string(kColours[index]);
   const auto last = static_cast<double>(plot.series.size() - 1);
-  return hex(colour_at(false, 0.25 + 0.75 * static_cast<double>(index) / last));
+  return hex(colour_at(colormap(false), 0.25 + 0.75 * static_cast<double>(index) / last));
 }
 
 /// Returns the position of the point (x, y) on the page. `corner` is the upper left corner of the chart's
@@ -196,13 +196,29 @@ void draw_legend(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   }
 }
 
+/// Returns the least factor, at most 1, on the size of a chart that leaves space for its texts.
+double least_factor(const Plot& plot) {
+  double label = 0;
+  for (const double tick : plot.x.ticks) label = std::max(label, text_width(tick_label(tick), kTickFont));
+  double width =
+      std::max({text_width(plot.chart.title, kPanelTitleFont + 2), text_width(plot.chart.x_axis, kAxisFont),
+                (label + 6) * static_cast<double>(plot.x.ticks.size())});
+  for (const Plot::Series& series : plot.series) width = std::max(width, 28 + text_width(series.name, 12));
+  const double height = std::max(text_width(plot.chart.y_axis, kAxisFont),
+                                 2 * kTickFont * static_cast<double>(plot.y.ticks.size()));
+  return std::min(std::max(width / plot.width, height / plot.height), 1.0);
+}
+
 }  // namespace
 
-void write_svg(OutputFile& out, const ChartPage& page) {
+void write_svg(OutputFile& out, ChartPage page, const PictureOptions& options) {
+  page.title = options.title.value_or(page.title);
+  if (page.title.empty()) page.subtitle.clear();
   if (page.charts.empty()) throw std::invalid_argument("a page without charts");
   std::vector<Plot> plots;
   std::size_t points = 0;
   std::size_t most_lines = 0;
+  double factor = 1 / options.zoom();  // on the sizes of all charts
   for (const Chart& chart : page.charts) {
     Plot plot = plot_of(page.table, chart);
     std::size_t count = 0;
@@ -211,6 +227,7 @@ void write_svg(OutputFile& out, const ChartPage& page) {
     if (count == 0 && !last_chance) continue;  // leaves out empty charts, unless all are empty
     points += count;
     most_lines = std::max(most_lines, plot.series.size());
+    factor = std::max(factor, least_factor(plot));
     plots.push_back(std::move(plot));
   }
   if (points > kMaxPoints) {
@@ -218,27 +235,32 @@ void write_svg(OutputFile& out, const ChartPage& page) {
          "{}: the charts have {} points, and svg can show at most {}; use --format csv or json", out.name(),
          points, kMaxPoints);
   }
+  for (Plot& plot : plots) {
+    plot.width *= factor;
+    plot.height *= factor;
+  }
   const std::size_t columns = std::min<std::size_t>(plots.size(), 2);
   const std::size_t rows = (plots.size() + columns - 1) / columns;
   const double legend = most_lines > 1 ? kLegendLine * static_cast<double>(most_lines) : 0;
   const Plot& largest = *std::ranges::max_element(plots, {}, &Plot::width);
   const double panel_width = kLeftSpace + largest.width + kRightSpace;
   const double panel_height = kChartTitleSpace + largest.height + kBottomSpace + legend + 8;
-  const double width = panel_width * static_cast<double>(columns);
+  const double charts = panel_width * static_cast<double>(columns);
+  const double width = std::max(charts, text_width(page.title, kTitleFont) + 32);
   const std::vector<std::string> subtitle = subtitle_lines(page.subtitle, width - kLeftSpace);
-  const double top = kPageTitleSpace + kSubtitleLine * static_cast<double>(subtitle.size());
+  const auto lines = static_cast<double>(subtitle.size());
+  const double top = (page.title.empty() ? 16 : kPageTitleSpace) + kSubtitleLine * lines;
   SvgCanvas canvas;
   for (std::size_t i = 0; i < plots.size(); ++i) {
-    const std::size_t row = i / columns;
-    const SvgPoint at{static_cast<double>(i % columns) * panel_width + kLeftSpace,
-                      top + static_cast<double>(row) * panel_height + kChartTitleSpace};
+    const SvgPoint at{(width - charts) / 2 + static_cast<double>(i % columns) * panel_width + kLeftSpace,
+                      top + static_cast<double>(i / columns) * panel_height + kChartTitleSpace};
     draw_axes(canvas, plots[i], at);
     const auto draw = plots[i].chart.bars ? draw_bars : plots[i].chart.points ? draw_points : draw_lines;
     draw(canvas, plots[i], at);
     draw_legend(canvas, plots[i], at);
   }
   canvas.titles(width / 2, page.title, subtitle);
-  canvas.write(out, width, top + panel_height * static_cast<double>(rows), page.title);
+  canvas.write(out, width, top + panel_height * static_cast<double>(rows), page.title, options);
 }
 
 }  // namespace attnctl::report

@@ -118,22 +118,34 @@ std::uint64_t write_csv_table(OutputFile& out, const Table& table, const WriteOp
 /// Appends one text cell in the format of write_csv_table().
 void append_csv_text(std::string& line, std::string_view text, char separator = ',');
 
+/// The options of pictures. If they are not given, a picture has its own title, size and colours.
+struct PictureOptions {
+  std::optional<std::string> title = {};       // replaces the title; empty: no title and no subtitle
+  double font_size = 9;                        // of labels, in points; all texts are scaled with it
+  std::string colormap = {};                   // one of colormap_names()
+  std::size_t width = 0;                       // in pixels; the drawing is scaled to it
+  std::optional<double> vmin = {}, vmax = {};  // ends of the scale of heatmaps
+  bool operator==(const PictureOptions&) const = default;
+  [[nodiscard]] double zoom() const { return font_size / 9; }  // factor on the sizes of texts
+};
+
 /// Writes a page of heatmaps as a standalone SVG without scripts or external references. Cells that are large
 /// enough show their text of HeatmapPage::cell_texts or, if there are no texts, their value, with at
 /// most two decimals and not if it is below 0.01 in magnitude. The text is white on dark cells. If there are
 /// at most 5000 cells, each has a tooltip with its labels and value. Long labels are shortened, and column
 /// labels are turned if they do not fit. If there are too many labels, only every second, fifth, tenth, ...
-/// label is drawn. Throws Error(limit) for more than 250,000 cells or a picture that is too large (see
-/// SvgCanvas::write), and std::invalid_argument if the page has no heatmap, if the scale is empty, or if
-/// labels or cell texts do not match the cells.
-void write_svg(OutputFile& out, const HeatmapPage& page);
+/// label is drawn. If a diverging scale has only one of the ends of `options`, the other end is its negative.
+/// Throws Error(limit) for more than 250,000 cells or a picture that is too large (see SvgCanvas::write),
+/// Error(usage) if the scale with the ends of `options` is empty, and std::invalid_argument if the page has
+/// no heatmap, if its scale is empty, or if labels or cell texts do not match the cells.
+void write_svg(OutputFile& out, HeatmapPage page, const PictureOptions& options = {});
 
 /// Writes a page of charts, two charts per row of the page, as a standalone SVG without scripts or external
 /// references. Table rows are drawn in their order. Points that are undefined, not finite, or not positive on
 /// a logarithmic axis are omitted, and so are charts without points, unless no chart has points. Throws
 /// std::invalid_argument if the page has no chart or a column is missing, and Error(limit) for more than
 /// 100,000 points or a picture that is too large (see SvgCanvas::write).
-void write_svg(OutputFile& out, const ChartPage& page);
+void write_svg(OutputFile& out, ChartPage page, const PictureOptions& options = {});
 
 /// Formats chunks in parallel (if `pool` is not null) and writes them in order. A worker that has formatted a
 /// chunk waits until all earlier chunks are written, so at most one chunk per worker is in memory. `format`

@@ -119,7 +119,7 @@ void run_analysis(AnalysisRequest options) {
   }
   inspect::Inspection inspection(request, std::move(subject), session.context());
   if (request.form == inspect::Form::arrays) {
-    warn_unused_columns(target, options.output, session.warnings);
+    warn_unused_options(target, options.output, session.warnings);
     if (!request.from.empty())
       session.warnings.add("unused_from", "--from: npz does not have the answer; use csv, json or text");
     write_npz(inspection, target, options.output.compress, session);
