@@ -128,9 +128,8 @@ void ResultWriter::write_view(const View& view) {
     warn_non_finite(session_.warnings, charts->title, count_non_finite(charts->table));
     const report::PictureOptions& drawing = options_.drawing;
     if (!drawing.colormap.empty() || drawing.vmin || drawing.vmax)
-      session_.warnings.add(
-          "unused_picture_options",
-          "--colormap, --vmin and --vmax change only heatmaps, and this picture has charts");
+      session_.warnings.add("unused_picture_options",
+                            "--colormap, --vmin and --vmax change only heatmaps; this picture has charts");
   } else {
     for (const Heatmap& heatmap : std::get<HeatmapPage>(view.page).heatmaps)
       warn_non_finite(session_.warnings, heatmap.title, count_non_finite(heatmap.values));

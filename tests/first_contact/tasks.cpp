@@ -289,6 +289,15 @@ std::vector<Task> data_scientist_tasks() {
        .command = kAnalyze + "'猫坐在垫子上。' --include metrics",
        .shows = {"[UNK] [UNK]", "7 of 7 tokens are unknown", "may not be in the language of the model"},
        .piped = {kAnalysis, "\"many_unknown\""}},
+      {.number = 29,
+       .words = "Colour, fonts and titles for a paper",
+       .command =
+           kAnalyze + kAnimal +
+           "--show 0.3 --title 'Head 0.3 & others' --font-size 12 --colormap viridis --width 400 --vmin "
+           "0 --vmax 0.5 -o paper.svg && grep -oE ' width=.400.|>Head[^<]*<|#440154|>0.5<' paper.svg | sort "
+           "-u",
+       .shows = {"width=\"400\"", ">Head 0.3 &amp; others<", "#440154", ">0.5<"},
+       .hides = {"attnctl:"}},
   };
 }
 
