@@ -58,9 +58,12 @@ void check_before_commit(const Session& session) {
   }
 }
 
-void warn_unused_columns(const Target& target, const OutputOptions& options, Warnings& warnings) {
+void warn_unused_options(const Target& target, const OutputOptions& options, Warnings& warnings) {
   if (!options.columns.empty() && target.format.form != inspect::Form::text)
     warnings.add("unused_columns", "--columns chooses columns only in text");
+  if (options.drawing != report::PictureOptions() && target.format.form != inspect::Form::pictures)
+    warnings.add("unused_picture_options",
+                 "--title, --font-size, --colormap, --width, --vmin and --vmax change only svg, png and pdf");
 }
 
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count) {
@@ -73,7 +76,7 @@ void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t c
 
 ResultWriter::ResultWriter(const Target& target, const OutputOptions& options, Session& session)
     : target_(target), options_(options), session_(session) {
-  warn_unused_columns(target, options, session.warnings);
+  warn_unused_options(target, options, session.warnings);
   if (target.is_folder()) {
     folder_.emplace(target.path);
   } else {
@@ -121,14 +124,18 @@ void ResultWriter::write_text(const Results& results) {
 }
 
 void ResultWriter::write_view(const View& view) {
+  const report::PictureOptions& drawing = options_.drawing;
   if (const auto* const charts = std::get_if<ChartPage>(&view.page)) {
     warn_non_finite(session_.warnings, charts->title, count_non_finite(charts->table));
+    if (!drawing.colormap.empty() || drawing.vmin || drawing.vmax)
+      session_.warnings.add("unused_picture_options",
+                            "--colormap, --vmin and --vmax change only heatmaps; this picture has charts");
   } else {
     for (const Heatmap& heatmap : std::get<HeatmapPage>(view.page).heatmaps)
       warn_non_finite(session_.warnings, heatmap.title, count_non_finite(heatmap.values));
   }
   check_before_commit(session_);
-  std::visit([&](const auto& page) { report::write_picture(*out_, page, target_.format.picture); },
+  std::visit([&](const auto& page) { report::write_picture(*out_, page, target_.format.picture, drawing); },
              view.page);
 }
 

@@ -45,8 +45,9 @@ void print_warnings(const Session& session);
 /// Error(non_finite) if there is a warning whose code starts with "non_finite".
 void check_before_commit(const Session& session);
 
-/// Adds the warning unused_columns for --columns with another format than text.
-void warn_unused_columns(const Target& target, const OutputOptions& options, Warnings& warnings);
+/// Adds the warnings unused_columns for --columns with another format than text, and unused_picture_options
+/// for options of pictures with another format than SVG, PNG and PDF.
+void warn_unused_options(const Target& target, const OutputOptions& options, Warnings& warnings);
 
 /// Adds the warning non_finite_result unless `count` is 0. `where` names a part of the results.
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count);
@@ -56,7 +57,7 @@ void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t c
 /// committed or sent to a pipe.
 class ResultWriter {
  public:
-  /// Opens the output, so that an unwritable path fails before any computation. Calls warn_unused_columns().
+  /// Opens the output, so that an unwritable path fails before any computation. Calls warn_unused_options().
   ResultWriter(const Target& target, const OutputOptions& options, Session& session);
 
   /// Adds the fields "schema" and "attnctl" at the beginning of the document, then calls write(results).

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+
 namespace attnctl::report {
 namespace {
 
@@ -94,13 +96,32 @@ constexpr Colour rgb(std::uint32_t code) {
           static_cast<std::uint8_t>(code & 0xFFU)};
 }
 
+/// RdBu of ColorBrewer (Brewer and Harrower), reversed, with a white middle.
 constexpr std::array kBlueWhiteRed{rgb(0x053061), rgb(0x2166ac), rgb(0x4393c3), rgb(0x92c5de),
                                    rgb(0xd1e5f0), rgb(0xffffff), rgb(0xfddbc7), rgb(0xf4a582),
                                    rgb(0xd6604d), rgb(0xb2182b), rgb(0x67001f)};
-/// Nine colours with equal steps of lightness (CIELAB L* from 100 to 21), so that equal differences of values
-/// look equal.
+/// Like Blues of ColorBrewer, with a white low end, a middle that is dark enough for white text, and equal
+/// steps of lightness (CIELAB L* from 100 to 21), so that equal differences of values look equal.
 constexpr std::array kWhiteBlue{rgb(0xffffff), rgb(0xd3e5f3), rgb(0xa4cde3), rgb(0x79b3d6), rgb(0x4e99c9),
                                 rgb(0x2d7dbb), rgb(0x1562a9), rgb(0x08488e), rgb(0x08306b)};
+/// Viridis and magma of Smith and van der Walt (2015), and cividis of Nunez et al. (2018): nine of their 256
+/// colours. Greys and PuOr of ColorBrewer.
+constexpr std::array kViridis{rgb(0x440154), rgb(0x472d7b), rgb(0x3b528b), rgb(0x2c728e), rgb(0x21908c),
+                              rgb(0x27ad81), rgb(0x5dc863), rgb(0xaadc32), rgb(0xfde725)};
+constexpr std::array kMagma{rgb(0x000004), rgb(0x1d1147), rgb(0x51127c), rgb(0x822681), rgb(0xb63679),
+                            rgb(0xe65164), rgb(0xfb8861), rgb(0xfec287), rgb(0xfcfdbf)};
+constexpr std::array kCividis{rgb(0x00204c), rgb(0x01356e), rgb(0x404c6b), rgb(0x5f636e), rgb(0x7b7b78),
+                              rgb(0x9b9377), rgb(0xbcae6e), rgb(0xdfcb5d), rgb(0xffe945)};
+constexpr std::array kGreys{rgb(0xffffff), rgb(0xf0f0f0), rgb(0xd9d9d9), rgb(0xbdbdbd), rgb(0x969696),
+                            rgb(0x737373), rgb(0x525252), rgb(0x252525), rgb(0x000000)};
+constexpr std::array kPurpleOrange{rgb(0xb35806), rgb(0xe08214), rgb(0xfdb863), rgb(0xfee0b6), rgb(0xf7f7f7),
+                                   rgb(0xd8daeb), rgb(0xb2abd2), rgb(0x8073ac), rgb(0x542788)};
+
+constexpr std::array kColormaps{
+    Colormap{"blues", kWhiteBlue, 0, 0.5},    Colormap{"rdbu_r", kBlueWhiteRed, 0.25, 0.75},
+    Colormap{"viridis", kViridis, 0.6, 1},    Colormap{"magma", kMagma, 0.65, 1},
+    Colormap{"cividis", kCividis, 0.6, 1},    Colormap{"greys", kGreys, 0, 0.5, "#fee0b6"},
+    Colormap{"puor", kPurpleOrange, 0.1, 0.8}};
 
 std::uint8_t mixed(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
@@ -183,22 +204,27 @@ Plot plot_of(const Table& table, const Chart& chart) {
   return plot;
 }
 
-std::span<const Colour> colour_anchors(bool diverging) {
-  return diverging ? std::span<const Colour>(kBlueWhiteRed) : std::span<const Colour>(kWhiteBlue);
+std::vector<std::string> colormap_names() {
+  return texts_of(kColormaps, &Colormap::name);
 }
 
 std::string list_colour(std::size_t index, std::size_t items) {
   if (items <= kColours.size()) return std::string(kColours[index]);
-  return hex(colour_at(false, 0.25 + 0.75 * static_cast<double>(index) / static_cast<double>(items - 1)));
+  const double place = 0.75 * static_cast<double>(index) / static_cast<double>(items - 1);
+  return hex(colour_at(colormap(false), 0.25 + place));
 }
 
-Colour colour_at(bool diverging, double place) {
-  const std::span<const Colour> anchors = colour_anchors(diverging);
-  const double scaled = std::clamp(place, 0.0, 1.0) * static_cast<double>(anchors.size() - 1);
-  const std::size_t before = std::min(static_cast<std::size_t>(scaled), anchors.size() - 2);
+const Colormap& colormap(bool diverging, std::string_view name) {
+  if (name.empty()) return kColormaps[diverging ? 1 : 0];
+  return *std::ranges::find(kColormaps, name, &Colormap::name);
+}
+
+Colour colour_at(const Colormap& map, double place) {
+  const double scaled = std::clamp(place, 0.0, 1.0) * static_cast<double>(map.stops.size() - 1);
+  const std::size_t before = std::min(static_cast<std::size_t>(scaled), map.stops.size() - 2);
   const double share = scaled - static_cast<double>(before);
-  const Colour& from = anchors[before];
-  const Colour& to = anchors[before + 1];
+  const Colour& from = map.stops[before];
+  const Colour& to = map.stops[before + 1];
   return {mixed(from.red, to.red, share), mixed(from.green, to.green, share),
           mixed(from.blue, to.blue, share)};
 }

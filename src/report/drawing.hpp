@@ -68,14 +68,21 @@ inline constexpr std::array<std::string_view, 10> kColours{"#0072b2", "#d55e00",
 /// from light to dark.
 [[nodiscard]] std::string list_colour(std::size_t index, std::size_t items);
 
-/// Returns the colours of a scale at evenly spaced points from the low end to the high end. The diverging
-/// scale is RdBu of ColorBrewer (Brewer and Harrower), reversed, with a white middle. The sequential scale is
-/// like Blues of ColorBrewer, with a white low end and a middle that is dark enough for white text.
-[[nodiscard]] std::span<const Colour> colour_anchors(bool diverging);
+/// The colours of a scale. The places on a scale are from 0 (low end) to 1 (high end).
+struct Colormap {
+  std::string_view name;
+  std::span<const Colour> stops;     // evenly spaced, from the low end to the high end
+  double light_from, light_to;       // text is white outside of these places
+  const char* no_value = "#d9d9d9";  // colour of cells without a value
+};
+[[nodiscard]] std::vector<std::string> colormap_names();
 
-/// Returns the colour at `place`, from 0 (low end) to 1 (high end). Interpolates linearly between the colours
-/// of colour_anchors().
-[[nodiscard]] Colour colour_at(bool diverging, double place);
+/// Returns the colormap with this name, which must be one of colormap_names(). If `name` is empty, returns
+/// rdbu_r for a diverging scale and blues for a sequential one.
+[[nodiscard]] const Colormap& colormap(bool diverging, std::string_view name = {});
+
+/// Returns the colour at this place. Interpolates linearly between the stops.
+[[nodiscard]] Colour colour_at(const Colormap& map, double place);
 
 /// Returns the most similar of the 216 colours and 24 greys of a 256-colour terminal, as a code from 16 to
 /// 255.

@@ -91,7 +91,8 @@ void load_picture_library() {
   (void)picture_library();
 }
 
-void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format) {
+void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format,
+                  const PictureOptions& options) {
   if (format == PictureFormat::svg) return out.write(svg);
   const bool png = format == PictureFormat::png;
   const PictureLibrary& use = picture_library();
@@ -103,14 +104,17 @@ void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format)
   int has_view_box = 0;
   use.sizes(picture.get(), nullptr, nullptr, nullptr, nullptr, &has_view_box, &page);
   constexpr double kMostSide = 32767;  // of an image of cairo
-  const double scale = !png ? 0.75 : 2 * std::max(page.width, page.height) <= kMostSide ? 2 : 1;
+  const double zoom = options.zoom();
+  const double unit = !png ? 0.75 : 2 * zoom * std::max(page.width, page.height) <= kMostSide ? 2 : 1;
+  const double scale = options.width ? static_cast<double>(*options.width) / page.width : unit * zoom;
   page.width *= scale;
   page.height *= scale;
+  // Rounds down, so that the white page covers each pixel; --width times a fraction is not exact.
+  const auto pixels = [](double side) { return std::max(static_cast<int>(side + 1e-6), 1); };
   std::string bytes;
-  const PictureObject surface(
-      png ? use.new_image(kCairoRgb24, static_cast<int>(page.width), static_cast<int>(page.height))
-          : use.new_pdf(append_bytes, &bytes, page.width, page.height),
-      use.release_surface);
+  const PictureObject surface(png ? use.new_image(kCairoRgb24, pixels(page.width), pixels(page.height))
+                                  : use.new_pdf(append_bytes, &bytes, page.width, page.height),
+                              use.release_surface);
   check_drawing(out, nullptr, use.surface_status(surface.get()));
   if (!png) use.set_metadata(surface.get(), kCairoCreateDate, nullptr);
   const PictureObject cairo(use.new_cairo(surface.get()), use.release_cairo);

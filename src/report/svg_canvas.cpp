@@ -92,23 +92,26 @@ void SvgCanvas::titles(double centre, std::string_view title, const std::vector<
   for (const std::string& line : subtitle) text({centre, y += kSubtitleLine, kPanelTitleFont}, line);
 }
 
-std::string SvgCanvas::document(const std::string& file, double width, double height,
-                                std::string_view title) const {
+std::string SvgCanvas::document(const std::string& file, double width, double height, std::string_view title,
+                                const PictureOptions& options) const {
   constexpr double kMostPixels = 32767;
-  const std::string w = coordinate(std::ceil(width));
-  const std::string h = coordinate(std::ceil(height));
-  if (width > kMostPixels || height > kMostPixels)
+  width = std::ceil(width);
+  height = std::ceil(height);
+  const double shown_width = options.width ? static_cast<double>(*options.width) : width * options.zoom();
+  const double shown_height = height * (shown_width / width);
+  if (shown_width > kMostPixels || shown_height > kMostPixels)
     fail(Status::limit,
          "{}: the picture has {} x {} pixels, and a side may have up to {}; select fewer layers, heads or "
-         "inputs",
-         file, w, h, kMostPixels);
+         "inputs, or give a smaller --width",
+         file, coordinate(shown_width), coordinate(shown_height), kMostPixels);
   return fmt::format(
              R"(<?xml version="1.0" encoding="UTF-8"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="img" font-family="'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif" fill="{3}">
+<svg xmlns="http://www.w3.org/2000/svg" width="{4}" height="{5}" viewBox="0 0 {0} {1}" role="img" font-family="'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif" fill="{3}">
 <title>{2}</title>
 <rect width="{0}" height="{1}" fill="#ffffff"/>
 )",
-             w, h, xml_escaped(title), kInk) +
+             coordinate(width), coordinate(height), xml_escaped(title), kInk, coordinate(shown_width),
+             coordinate(shown_height)) +
          body_ + "</svg>\n";
 }
 

@@ -9,9 +9,11 @@
 
 #include <fmt/format.h>
 
+#include "report/writers.hpp"
+
 namespace attnctl::report {
 
-// Sizes in pixels, except for kMaxLabel.
+// Sizes in pixels, except for kMaxLabel. PictureOptions::zoom() scales these and all other coordinates.
 inline constexpr double kTitleFont = 17;
 inline constexpr double kAxisFont = 13;
 inline constexpr double kPanelTitleFont = 12;
@@ -68,7 +70,7 @@ class SvgCanvas {
   /// in the message of Error(limit), which is thrown if a side is longer than 32,767 pixels, the most that
   /// programs which draw SVG support.
   [[nodiscard]] std::string document(const std::string& file, double width, double height,
-                                     std::string_view title) const;
+                                     std::string_view title, const PictureOptions& options) const;
 
  private:
   std::string body_;

@@ -189,13 +189,29 @@ void draw_legend(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   }
 }
 
+/// Returns the least factor, at most 1, on the size of a chart that leaves space for its texts.
+double least_factor(const Plot& plot) {
+  double label = 0;
+  for (const double tick : plot.x.ticks) label = std::max(label, text_width(tick_label(tick), kTickFont));
+  double width =
+      std::max({text_width(plot.chart.title, kPanelTitleFont + 2), text_width(plot.chart.x_axis, kAxisFont),
+                (label + 6) * static_cast<double>(plot.x.ticks.size())});
+  for (const Plot::Series& series : plot.series) width = std::max(width, 28 + text_width(series.name, 12));
+  const double height = std::max(text_width(plot.chart.y_axis, kAxisFont),
+                                 2 * kTickFont * static_cast<double>(plot.y.ticks.size()));
+  return std::min(std::max(width / plot.width, height / plot.height), 1.0);
+}
+
 }  // namespace
 
-void write_picture(OutputFile& out, const ChartPage& page, PictureFormat format) {
+void write_picture(OutputFile& out, ChartPage page, PictureFormat format, const PictureOptions& options) {
+  page.title = options.title.value_or(page.title);
+  if (page.title.empty()) page.subtitle.clear();
   if (page.charts.empty()) throw std::invalid_argument("a page without charts");
   std::vector<Plot> plots;
   std::size_t points = 0;
   std::size_t most_lines = 0;
+  double factor = 1 / options.zoom();  // on the sizes of all charts
   for (const Chart& chart : page.charts) {
     Plot plot = plot_of(page.table, chart);
     std::size_t count = 0;
@@ -204,6 +220,7 @@ void write_picture(OutputFile& out, const ChartPage& page, PictureFormat format)
     if (count == 0 && !last_chance) continue;  // leaves out empty charts, unless all are empty
     points += count;
     most_lines = std::max(most_lines, plot.series.size());
+    factor = std::max(factor, least_factor(plot));
     plots.push_back(std::move(plot));
   }
   if (points > kMaxPoints) {
@@ -211,20 +228,25 @@ void write_picture(OutputFile& out, const ChartPage& page, PictureFormat format)
          "{}: the charts have {} points, and a picture can show at most {}; use --format csv or json",
          out.name(), points, kMaxPoints);
   }
+  for (Plot& plot : plots) {
+    plot.width *= factor;
+    plot.height *= factor;
+  }
   const std::size_t columns = std::min<std::size_t>(plots.size(), 2);
   const std::size_t rows = (plots.size() + columns - 1) / columns;
   const double legend = most_lines > 1 ? kLegendLine * static_cast<double>(most_lines) : 0;
   const Plot& largest = *std::ranges::max_element(plots, {}, &Plot::width);
   const double panel_width = kLeftSpace + largest.width + kRightSpace;
   const double panel_height = kChartTitleSpace + largest.height + kBottomSpace + legend + 8;
-  const double width = panel_width * static_cast<double>(columns);
+  const double charts = panel_width * static_cast<double>(columns);
+  const double width = std::max(charts, text_width(page.title, kTitleFont) + 32);
   const std::vector<std::string> subtitle = subtitle_lines(page.subtitle, width - kLeftSpace);
-  const double top = kPageTitleSpace + kSubtitleLine * static_cast<double>(subtitle.size());
+  const auto lines = static_cast<double>(subtitle.size());
+  const double top = (page.title.empty() ? 16 : kPageTitleSpace) + kSubtitleLine * lines;
   SvgCanvas canvas;
   for (std::size_t i = 0; i < plots.size(); ++i) {
-    const std::size_t row = i / columns;
-    const SvgPoint at{static_cast<double>(i % columns) * panel_width + kLeftSpace,
-                      top + static_cast<double>(row) * panel_height + kChartTitleSpace};
+    const SvgPoint at{(width - charts) / 2 + static_cast<double>(i % columns) * panel_width + kLeftSpace,
+                      top + static_cast<double>(i / columns) * panel_height + kChartTitleSpace};
     draw_axes(canvas, plots[i], at);
     const auto draw = plots[i].chart.bars ? draw_bars : plots[i].chart.points ? draw_points : draw_lines;
     draw(canvas, plots[i], at);
@@ -232,7 +254,7 @@ void write_picture(OutputFile& out, const ChartPage& page, PictureFormat format)
   }
   canvas.titles(width / 2, page.title, subtitle);
   const double height = top + panel_height * static_cast<double>(rows);
-  write_svg_as(out, canvas.document(out.name(), width, height, page.title), format);
+  write_svg_as(out, canvas.document(out.name(), width, height, page.title, options), format, options);
 }
 
 }  // namespace attnctl::report

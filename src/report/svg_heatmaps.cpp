@@ -117,23 +117,32 @@ std::size_t longest_side(const HeatmapPage& page) {
   return side;
 }
 
-/// Returns the width and height of a cell in pixels. The longest side of a single heatmap is about 560
-/// pixels, or longer if its values would be too small to read, and about 1200 if values are not drawn. The
-/// heatmaps of a grid are together at most about 1600 pixels wide and 2400 high. Limits of the cell size have
-/// priority: each cell is large enough for a label on a page with trees, and in a grid of up to six rows and
-/// columns, whose heatmaps have at most 64 rows and columns.
-double cell_size(const HeatmapPage& page, std::size_t columns) {
+/// Returns the width and height of a cell in pixels. With the default font size (zoom 1), the longest side of
+/// a single heatmap is about 560 pixels, or longer if its values would be too small to read, and about 1200
+/// if values are not drawn. The heatmaps of a grid are together at most about 1600 pixels wide and 2400 high.
+/// Limits of the cell size have priority: each cell is large enough for a label on a page with trees, and in
+/// a grid of up to six rows and columns, whose heatmaps have at most 64 rows and columns. A larger font makes
+/// the cells smaller, as long as the titles of the heatmaps have space.
+double cell_size(const HeatmapPage& page, std::size_t columns, double zoom) {
   const auto side = static_cast<double>(longest_side(page));
   const double low = has_trees(page) ? 8 : 1;
+  double below_title = 0;  // size of a cell with which no heatmap is narrower than its title
+  const auto scaled = [&](double size) { return std::max(size / zoom, std::min(size, below_title)); };
+  const auto within = [&](double wanted, double least, double most) {
+    return std::floor(std::clamp(scaled(wanted), least, std::max(least, scaled(most))));
+  };
   if (page.heatmaps.size() > 1) {
+    for (const Heatmap& heatmap : page.heatmaps)
+      below_title = std::max(below_title, std::ceil(text_width(heatmap.title, kPanelTitleFont) /
+                                                    static_cast<double>(heatmap.values.shape[1])));
     const std::size_t rows = (page.heatmaps.size() + columns - 1) / columns;
     const double least =
         columns <= 6 && rows <= 6 && side <= static_cast<double>(kMaxCellsWithValues) ? 10 : low;
-    return std::floor(std::clamp(
-        std::min(1600 / static_cast<double>(columns), 2400 / static_cast<double>(rows)) / side, least, 40.0));
+    return within(std::min(1600 / static_cast<double>(columns), 2400 / static_cast<double>(rows)) / side,
+                  least, 40);
   }
-  if (side > static_cast<double>(kMaxCellsWithValues)) return std::floor(std::clamp(1200 / side, low, 16.0));
-  return std::floor(std::clamp(560 / side, 30.0, 72.0));
+  if (side > static_cast<double>(kMaxCellsWithValues)) return within(1200 / side, low, 16);
+  return within(560 / side, 30, 72);
 }
 
 /// Returns the number of columns of a grid: page.columns if it is set; otherwise at most 4 if the heatmaps
@@ -243,7 +252,7 @@ std::vector<double> bar_ticks(const HeatmapScale& scale) {
   for (int power = -9; scale.logarithmic && power < 9; ++power) {
     for (const double factor : {1.0, 2.0, 5.0}) ticks.push_back(factor * std::pow(10.0, power));
   }
-  const double slack = 1e-9 * scale.high;
+  const double slack = 1e-9 * (scale.high - scale.low);
   std::erase_if(ticks, [&](double tick) { return tick < scale.low - slack || tick > scale.high + slack; });
   return ticks;
 }
@@ -274,14 +283,14 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   if (!page.legend.empty()) layout.width = std::max(layout.width, 600.0);
 }
 
-PageLayout lay_out(const HeatmapPage& page) {
+PageLayout lay_out(const HeatmapPage& page, double zoom) {
   PageLayout layout;
   const std::size_t count = page.heatmaps.size();
   layout.grid = count > 1;
   layout.columns = grid_columns(page);
   layout.rows = (count + layout.columns - 1) / layout.columns;
   layout.edge_labels = layout.grid && !has_trees(page) && share_labels(page.heatmaps);
-  layout.cell = cell_size(page, layout.columns);
+  layout.cell = cell_size(page, layout.columns, zoom);
   layout.values = longest_side(page) <= kMaxCellsWithValues && layout.cell >= kMinSizeWithValues;
   layout.pointable = cells_of(page) <= kMaxPointable;
   layout.x_ticks = lay_out_ticks(page, layout, true);
@@ -301,14 +310,11 @@ std::string cell_text(double value) {
 // The colours of the scale have the indices 0 to 255.
 constexpr std::size_t kLevels = 256;
 constexpr std::size_t kUndefinedLevel = kLevels;
-constexpr const char* kUndefinedFill = "#d9d9d9";
 
 double place_of(const HeatmapScale& scale, double value) {
-  if (scale.logarithmic) {
-    const double place = std::log(value / scale.low) / std::log(scale.high / scale.low);
-    return value > scale.low ? std::min(place, 1.0) : 0;
-  }
-  return std::clamp((value - scale.low) / (scale.high - scale.low), 0.0, 1.0);
+  if (value <= scale.low) return 0;  // also if it has no logarithm
+  const ChartAxis axis{.low = scale.low, .high = scale.high, .logarithmic = scale.logarithmic};
+  return std::clamp(axis.place(value), 0.0, 1.0);
 }
 
 std::size_t level_of(const HeatmapScale& scale, double value) {
@@ -318,11 +324,11 @@ std::size_t level_of(const HeatmapScale& scale, double value) {
 
 /// Draws one rectangle per cell, with a tooltip.
 void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
+  const Colormap& map = colormap(scale.diverging, scale.colormap);
   const std::size_t columns = heatmap.values.shape[1];
   for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
     const double value = heatmap.values.at(i);
-    const std::string colour =
-        std::isnan(value) ? kUndefinedFill : hex(colour_at(scale.diverging, place_of(scale, value)));
+    const std::string colour = std::isnan(value) ? map.no_value : hex(colour_at(map, place_of(scale, value)));
     const std::size_t row = i / columns;
     const std::size_t column = i % columns;
     canvas.add(
@@ -337,6 +343,7 @@ void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScal
 /// Draws one path per colour except white, the colour of the page. A path contains, for all rows, the
 /// horizontal runs of cells of its colour, so a cell takes only a few bytes.
 void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
+  const Colormap& map = colormap(scale.diverging, scale.colormap);
   std::array<std::string, kLevels + 1> paths;
   const std::size_t rows = heatmap.values.shape[0];
   const std::size_t columns = heatmap.values.shape[1];
@@ -352,8 +359,7 @@ void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale&
   canvas.add("<g transform=\"scale({})\">\n", coordinate(size));
   for (std::size_t level = 0; level < paths.size(); ++level) {
     const double place = static_cast<double>(level) / static_cast<double>(kLevels - 1);
-    const std::string colour =
-        level == kUndefinedLevel ? kUndefinedFill : hex(colour_at(scale.diverging, place));
+    const std::string colour = level == kUndefinedLevel ? map.no_value : hex(colour_at(map, place));
     if (paths[level].empty() || colour == "#ffffff") continue;
     canvas.add("<path fill=\"{}\" d=\"{}\"/>\n", colour, paths[level]);
   }
@@ -362,8 +368,9 @@ void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale&
 
 /// Returns the attribute that makes the text of a dark cell white; empty for other cells.
 std::string_view ink_of(const HeatmapScale& scale, double value) {
+  const Colormap& map = colormap(scale.diverging, scale.colormap);
   const double place = place_of(scale, value);
-  return (scale.diverging ? std::abs(2 * place - 1) : place) > 0.5 ? R"( fill="#ffffff")" : "";
+  return place < map.light_from || place > map.light_to ? R"( fill="#ffffff")" : "";
 }
 
 /// Returns the text of a cell in which the letters of the legend have their colours.
@@ -492,12 +499,12 @@ void draw_titles(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage&
 }
 
 void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapScale& scale) {
-  const auto anchors = colour_anchors(scale.diverging);
+  const std::span<const Colour> stops = colormap(scale.diverging, scale.colormap).stops;
   canvas.raw("<defs><linearGradient id=\"scale\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">");
-  for (std::size_t i = 0; i < anchors.size(); ++i) {
+  for (std::size_t i = 0; i < stops.size(); ++i) {
     canvas.add("<stop offset=\"{}%\" stop-color=\"{}\"/>",
-               coordinate(100.0 * static_cast<double>(i) / static_cast<double>(anchors.size() - 1)),
-               hex(anchors[i]));
+               coordinate(100.0 * static_cast<double>(i) / static_cast<double>(stops.size() - 1)),
+               hex(stops[i]));
   }
   canvas.raw("</linearGradient></defs>\n");
   canvas.add("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#scale)\"/>\n",
@@ -505,8 +512,11 @@ void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapS
              coordinate(layout.bar_height));
   canvas.frame(layout.bar_x, layout.bar_y, kBarWidth, layout.bar_height);
   const double right = layout.bar_x + kBarWidth;
+  double last = layout.height;
   for (const double tick : bar_ticks(scale)) {
     const double y = layout.bar_y + layout.bar_height * (1 - place_of(scale, tick));
+    if (y > last - kBarFont) continue;
+    last = y;
     canvas.line(right, y, right + kTickLength, y);
     canvas.text({right + kTickLength + 4, y + kBarFont * 0.36, kBarFont, "start"}, tick_label(tick));
   }
@@ -557,18 +567,34 @@ double draw_group_legend(SvgCanvas& canvas, const PageLayout& layout, const Heat
   return y + kMargin;
 }
 
+/// Sets the colours of the scale, and the ends that are given. Adds to its label whether it is logarithmic.
+void set_scale(HeatmapScale& scale, const PictureOptions& options) {
+  const auto& [low, high] = std::pair(options.vmin, options.vmax);
+  scale.colormap = options.colormap;
+  scale.low = low.value_or(scale.diverging && high ? -*high : scale.low);
+  scale.high = high.value_or(scale.diverging && low ? -*low : scale.high);
+  if (scale.low >= scale.high)
+    fail(Status::usage, "--{}: the scale would go from {} to {}; give --vmin and --vmax",
+         low ? "vmin" : "vmax", scale.low, scale.high);
+  scale.logarithmic = scale.logarithmic && scale.low > 0;
+  if (scale.logarithmic) scale.label += " (logarithmic scale)";
+}
+
 }  // namespace
 
-void write_picture(OutputFile& out, const HeatmapPage& page, PictureFormat format) {
+void write_picture(OutputFile& out, HeatmapPage page, PictureFormat format, const PictureOptions& options) {
   check(page, out.name());
-  const PageLayout layout = lay_out(page);
+  page.title = options.title.value_or(page.title);
+  if (page.title.empty()) page.subtitle.clear();
+  set_scale(page.scale, options);
+  const PageLayout layout = lay_out(page, options.zoom());
   SvgCanvas canvas;
   for (std::size_t i = 0; i < page.heatmaps.size(); ++i) draw_panel(canvas, layout, page, i);
   draw_titles(canvas, layout, page);
   draw_colour_bar(canvas, layout, page.scale);
   const double letters = draw_letter_legend(canvas, layout, page);
   const double height = std::max(letters, draw_group_legend(canvas, layout, page));
-  write_svg_as(out, canvas.document(out.name(), layout.width, height, page.title), format);
+  write_svg_as(out, canvas.document(out.name(), layout.width, height, page.title, options), format, options);
 }
 
 }  // namespace attnctl::report

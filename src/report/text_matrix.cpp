@@ -74,7 +74,7 @@ std::string_view shade(double value) {
 constexpr Colour kUndefinedColour{0x9e, 0x9e, 0x9e};
 
 int colour_of(double value) {
-  return terminal_colour(std::isfinite(value) ? colour_at(false, value) : kUndefinedColour);
+  return terminal_colour(std::isfinite(value) ? colour_at(colormap(false), value) : kUndefinedColour);
 }
 
 /// Splits a label into characters. Combining marks stay with the character before them.

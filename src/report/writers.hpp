@@ -120,13 +120,26 @@ void append_csv_text(std::string& line, std::string_view text, char separator = 
 
 enum class PictureFormat { svg, png, pdf };
 
+/// The options of pictures. If they are not given, a picture has its own title, size and colours.
+struct PictureOptions {
+  std::optional<std::string> title = {};       // replaces the title; empty: no title and no subtitle
+  double font_size = 9;                        // of labels, in points; all texts are scaled with it
+  std::string colormap = {};                   // one of colormap_names()
+  std::optional<std::size_t> width = {};       // in pixels, or points of a PDF; the drawing is scaled to it
+  std::optional<double> vmin = {}, vmax = {};  // ends of the scale of heatmaps
+  bool operator==(const PictureOptions&) const = default;
+  [[nodiscard]] double zoom() const { return font_size / 9; }  // factor on the sizes of texts
+};
+
 /// Loads librsvg, which draws PNG and PDF. Throws Error(usage) if it cannot be loaded.
 void load_picture_library();
 
 /// Writes an SVG document in this format. A PNG has two pixels per unit of the SVG, or one if a side would be
-/// longer than the 32,767 pixels that cairo supports. A PDF has 0.75 pt per unit and no date. Throws Error,
-/// and writes nothing, if the picture cannot be drawn.
-void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format);
+/// longer than the 32,767 pixels that cairo supports. A PDF has 0.75 pt per unit and no date. options.zoom()
+/// multiplies both; options.width replaces them by the width of the PNG in pixels, or of the PDF in pt.
+/// Throws Error, and writes nothing, if the picture cannot be drawn.
+void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format,
+                  const PictureOptions& options = {});
 
 /// Writes a page of heatmaps as a standalone SVG without scripts or external references, or as write_svg_as()
 /// writes this SVG. Cells that are large enough show their text of HeatmapPage::cell_texts or, if there are
@@ -134,11 +147,13 @@ void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format)
 /// white on dark cells. If there are at most 5000 cells, each has a tooltip with its labels and value. Long
 /// labels are shortened, and column labels are turned if they do not fit. If there are too many labels, only
 /// every second, fifth, tenth, ... label is drawn. Above a heatmap with a tree is a dendrogram, with an axis
-/// of its distances, and a strip with the colours of the groups of columns, which a legend lists. Throws
-/// Error(limit) for more than 250,000 cells or a picture that is too large (see SvgCanvas::document), and
-/// std::invalid_argument if the page has no heatmap, if the scale is empty, or if labels, cell texts or trees
-/// do not match the cells.
-void write_picture(OutputFile& out, const HeatmapPage& page, PictureFormat format = PictureFormat::svg);
+/// of its distances, and a strip with the colours of the groups of columns, which a legend lists. If a
+/// diverging scale has only one of the ends of `options`, the other end is its negative. Throws Error(limit)
+/// for more than 250,000 cells or a picture that is too large (see SvgCanvas::document), Error(usage) if the
+/// scale with the ends of `options` is empty, and std::invalid_argument if the page has no heatmap, if its
+/// scale is empty, or if labels, cell texts or trees do not match the cells.
+void write_picture(OutputFile& out, HeatmapPage page, PictureFormat format = PictureFormat::svg,
+                   const PictureOptions& options = {});
 
 /// Writes a page of charts, two charts per row of the page, as a standalone SVG without scripts or external
 /// references, or as write_svg_as() writes this SVG. Table rows are drawn in their order. Points that are
@@ -146,7 +161,8 @@ void write_picture(OutputFile& out, const HeatmapPage& page, PictureFormat forma
 /// points, unless no chart has points. Throws std::invalid_argument if the page has no chart or a column is
 /// missing, and Error(limit) for more than 100,000 points or a picture that is too large (see
 /// SvgCanvas::document).
-void write_picture(OutputFile& out, const ChartPage& page, PictureFormat format = PictureFormat::svg);
+void write_picture(OutputFile& out, ChartPage page, PictureFormat format = PictureFormat::svg,
+                   const PictureOptions& options = {});
 
 /// Formats chunks in parallel (if `pool` is not null) and writes them in order. A worker that has formatted a
 /// chunk waits until all earlier chunks are written, so at most one chunk per worker is in memory. `format`

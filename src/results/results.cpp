@@ -256,9 +256,7 @@ void HeatmapPage::fit_scale(bool may_be_logarithmic) {
   scale.high = sizes.empty() ? 1 : sizes.back();
   scale.low = scale.diverging ? -scale.high : 0;
   scale.logarithmic = may_be_logarithmic && !sizes.empty() && sizes[sizes.size() / 2] < scale.high / 10;
-  if (!scale.logarithmic) return;
-  scale.low = std::max(sizes.front() / 2, scale.high / 1000);  // the smallest value is not white, as 0 is
-  scale.label += " (logarithmic scale)";
+  if (scale.logarithmic) scale.low = std::max(sizes.front() / 2, scale.high / 1000);  // not white, as 0 is
 }
 
 void Results::append(Results&& other) {

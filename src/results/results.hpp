@@ -200,15 +200,16 @@ class ArrayOutput {
                                   bool hidden_is_minus_infinity) = 0;
 };
 
-/// The colour scale of a heatmap, from `low` to `high`. A diverging scale is blue, white, red; a sequential
-/// one is white to dark blue. A value outside the range has the colour of the nearer end. Undefined values
-/// (NaN) are grey.
+/// The colour scale of a heatmap, from `low` to `high`. By default, a diverging scale is blue, white, red; a
+/// sequential one is white to dark blue. A value outside the range has the colour of the nearer end.
+/// Undefined values (NaN) are grey.
 struct HeatmapScale {
   bool diverging = true;
   double low = -1;
   double high = 1;
-  std::string label;         // text next to the colour bar
-  bool logarithmic = false;  // sequential scales only; `low` is then positive
+  std::string label;          // text next to the colour bar
+  bool logarithmic = false;   // sequential scales only; `low` is then positive
+  std::string colormap = {};  // a name, or empty for the default
 };
 
 /// A cluster tree of the columns of a heatmap, drawn above them. n merges join the first n + 1 columns, which
@@ -252,7 +253,7 @@ struct HeatmapPage {
 
   /// Sets the ends of the scale: the largest finite magnitude, and 0 or, if diverging, its negative. If
   /// `may_be_logarithmic` is true and most positive values are less than a tenth of the largest one, the
-  /// scale becomes logarithmic, covers at most three decades, and has a label that says so.
+  /// scale becomes logarithmic and covers at most three decades.
   void fit_scale(bool may_be_logarithmic = false);
 };
 

@@ -134,6 +134,7 @@ TEST_CASE("bad options are errors of one line") {
       {{"look", "m", "--digits", "10"}, "--digits: got 10, need a number from 0 to 9"},
       {{"look", "m", "--digits", "a\nb"}, "--digits: got a\\x0ab, need a number from 0 to 9"},
       {{"look", "m", "--share", "1.5"}, "--share: got 1.5, need a number from 0 to 1"},
+      {{"look", "m", "--share", "nan"}, "--share: got nan, need a number from 0 to 1"},
       {{"look", "m", "--seed", "x"}, "Could not convert: --seed = x"},
       {{"look", "m", "--numbers", "1,x"}, "Could not convert: --numbers = 1,x"},
       {{"look", "m", "--seed", "1", "--seed", "2"}, "--seed: At Most 1 required but received 2"},

@@ -82,6 +82,29 @@ TEST_CASE("-o x.png and -o x.pdf write the picture of -o x.svg") {
   }
 }
 
+TEST_CASE("--width is the width of a PNG in pixels and of a PDF in points; --font-size enlarges both") {
+  const auto drawn = [](const std::string& format, const Words& more) {
+    const RunResult result =
+        run_attnctl(with({"analyze", kBert, "The cat sat.", "--show", "1.2", "--format", format}, more));
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    CHECK(result.err.empty());
+    return result.out;
+  };
+  for (const std::string width : {"301", "1999"}) {
+    const Words options = {"--width", width, "--font-size", "13", "--title", "", "--colormap", "viridis"};
+    CHECK(drawn("svg", options).find(" width=\"" + width + "\" height=") != std::string::npos);
+    CHECK(png_number(drawn("png", options), 16) == std::stoul(width));
+    const std::string pdf = drawn("pdf", options);
+    if (pdf.find("/MediaBox") != std::string::npos)  // newer versions of cairo compress it
+      CHECK(pdf.find("/MediaBox [ 0 0 " + width + " ") != std::string::npos);
+  }
+  CHECK(png_number(drawn("png", {"--width", "1"}), 16) == 1);
+  const Words large = {"--font-size", "18"};
+  const std::pair<std::size_t, std::size_t> size = svg_size(drawn("svg", large));
+  CHECK(png_number(drawn("png", large), 16) == 2 * size.first);
+  CHECK(png_number(drawn("png", large), 20) == 2 * size.second);
+}
+
 TEST_CASE("--format png and pdf write to a pipe, but not to a terminal") {
   for (const std::string format : {"png", "pdf"}) {
     const RunResult result = run_attnctl({"weights", kBert, "--format", format});

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -227,6 +228,94 @@ TEST_CASE("text and pictures show tokens as the tokenizer writes them, or withou
       CHECK(run(command, more) == all);
     }
   }
+}
+
+TEST_CASE("the default picture is the same as without the options of pictures") {
+  const auto drawn = [](const std::string& picture, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"experiment", "positions", "--positions", "6",        "--d",
+                                          "8",          "--picture", picture,       "--format", "svg"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const RunResult result = run_attnctl(arguments);
+    CHECK_MESSAGE(result.status == 0, result.err);
+    return result.out;
+  };
+  const auto checksum = [](const std::string& text) {  // FNV-1a
+    std::uint64_t sum = 14695981039346656037U;
+    for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211U;
+    return sum;
+  };
+  // The checksums are those of the pictures that the program drew before it had these options.
+  CHECK(checksum(drawn("matrix", {})) == 0x3186bd480529adbdU);
+  CHECK(checksum(drawn("charts", {})) == 0xa9d83654d23012f6U);
+  CHECK(checksum(drawn("similarity", {"--font-size", "9", "--colormap", "rdbu_r"})) == 0x0fc4a1d1d7b14abbU);
+}
+
+TEST_CASE("pictures for papers: title, size of texts, colours, width and scale") {
+  const std::vector<std::string> options = {"--format", "svg",        "--title", "Q & A <1>", "--font-size",
+                                            "12",       "--colormap", "viridis", "--width",   "400",
+                                            "--vmin",   "-0.4",       "--vmax",  "0.8"};
+  const std::string corpus = "data/sentences.txt";
+  for (std::vector<std::string> arguments :
+       {std::vector<std::string>{"analyze", "data/tiny-bert", "The cat sat."},
+        {"analyze", "data/tiny-bert", "The cat sat.", "--show", "1.2"},
+        {"analyze", "data/tiny-bert", "The cat sat.", "--plot", "entropy"},
+        {"weights", "data/tiny-bert"},
+        {"study", "data/tiny-bert", "--input", corpus, "--plot", "entropy", "--measures", "metrics"},
+        {"experiment", "positions", "--positions", "6", "--d", "8", "--picture", "matrix"}}) {
+    CAPTURE(arguments.front());
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const RunResult result = run_attnctl(arguments);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    CHECK(result.err.find("unused") == std::string::npos);
+    for (const char* text : {" width=\"400\" height=", "<title>Q &amp; A &lt;1&gt;</title>",
+                             ">Q &amp; A &lt;1&gt;</text>", "stop-color=\"#fde725\"", ">-0.4<", ">0.6<"})
+      CHECK_MESSAGE(result.out.find(text) != std::string::npos, text);
+  }
+}
+
+TEST_CASE("options of pictures that change nothing give a warning; wrong ones are errors") {
+  const TempDir folder;
+  const auto run = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"analyze", "data/tiny-bert", "The cat sat.", "--include",
+                                          "metrics"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_attnctl(arguments);
+  };
+  const std::string unused =
+      "attnctl: warning: --title, --font-size, --colormap, --width, --vmin and --vmax change only svg, png "
+      "and pdf\n";
+  for (const std::string format : {"json", "text", "csv", "npz"}) {
+    const std::string path = (folder.path() / format).string();
+    CHECK(run({"--format", format, "-o", path, "--title", ""}).err == unused);
+    CHECK(run({"--format", format, "-o", path, "--vmin", "0"}).err == unused);
+    CHECK(run({"--format", format, "-o", path}).err.empty());
+  }
+  CHECK(run({"--format", "json", "--width", "300"}).out.find("\"unused_picture_options\"") !=
+        std::string::npos);
+  const std::vector<std::string> charts = {"experiment", "positions", "--positions", "6",
+                                           "--d",        "8",         "--format",    "svg"};
+  const auto drawn = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), charts.begin(), charts.end());
+    return run_attnctl(more);
+  };
+  CHECK(drawn({"--title", "x", "--width", "300"}).err.empty());
+  CHECK(drawn({"--colormap", "greys"}).err ==
+        "attnctl: warning: --colormap, --vmin and --vmax change only heatmaps; this picture has charts\n");
+
+  const auto refused = [&](const std::vector<std::string>& more) {
+    const RunResult result = run(more);
+    CHECK(result.status == 2);
+    return result.err;
+  };
+  CHECK(refused({"--vmin", "1", "--vmax", "0.5"}) ==
+        "attnctl: --vmin: got 1, need a number below --vmax 0.5\n");
+  CHECK(refused({"--vmin", "1", "--vmax", "1"}).find("need a number below --vmax 1") != std::string::npos);
+  CHECK(refused({"--vmax", "nan"}).find("--vmax: got nan, need a finite number") != std::string::npos);
+  CHECK(refused({"--vmax", "inf"}).find("--vmax: got inf, need a finite number") != std::string::npos);
+  CHECK(refused({"--width", "0"}).find("--width: got 0, need a number from 1 to 32767") != std::string::npos);
+  CHECK(refused({"--font-size", "0.5"}).find("need a number from 1 to 100") != std::string::npos);
+  CHECK(refused({"--colormap", "virids"}).find("(did you mean \"viridis\"?), need one of blues, rdbu_r,") !=
+        std::string::npos);
 }
 
 TEST_CASE("--show accepts the names 3.1, 3:1 and L3H1 of a head") {

@@ -322,6 +322,15 @@ std::vector<Task> data_scientist_tasks() {
        .command = "attnctl analyze data/tiny-llama 'The cat sat.' --show 0.1",
        .shows = {"0: <s> The Ġcat Ġsat ."},
        .hides = {"attnctl:"}},
+      {.number = 29,
+       .words = "Colour, fonts and titles for a paper",
+       .command =
+           kAnalyze + kAnimal +
+           "--show 0.3 --title 'Head 0.3 & others' --font-size 12 --colormap viridis --width 400 --vmin "
+           "0 --vmax 0.5 -o paper.svg && grep -oE ' width=.400.|>Head[^<]*<|#440154|>0.5<' paper.svg | sort "
+           "-u",
+       .shows = {"width=\"400\"", ">Head 0.3 &amp; others<", "#440154", ">0.5<"},
+       .hides = {"attnctl:"}},
   };
 }
 

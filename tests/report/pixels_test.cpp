@@ -24,16 +24,16 @@ constexpr int kZoom = 2;
 constexpr int kMargin = 60;  // added on each side of the page, to detect texts that would be cut off
 
 template <typename Page>
-std::string drawn(const Page& page) {
+std::string drawn(const Page& page, const PictureOptions& options = {}) {
   const test::TempDir folder;
   OutputFile out(folder.path() / "a.svg");
-  write_picture(out, page);
+  write_picture(out, page, PictureFormat::svg, options);
   out.commit();
   return test::slurp(folder.path() / "a.svg");
 }
 
 /// Keeps only the texts of a picture, half transparent, so that overlapping texts are darker. Enlarges the
-/// page on all sides.
+/// page on all sides. The font has its default size.
 std::string texts_alone(std::string svg) {
   std::string kept;
   for (std::size_t at = 0; at < svg.size();) {
@@ -47,7 +47,8 @@ std::string texts_alone(std::string svg) {
   kept = std::regex_replace(kept, std::regex("fill=\"#[0-9a-f]{6}\""), "fill=\"#000000\"");
   kept = std::regex_replace(kept, std::regex("<svg "), "<svg fill-opacity=\"0.5\" ");
   std::smatch size;
-  REQUIRE(std::regex_search(kept, size, std::regex(R"re(width="(\d+)" height="(\d+)" viewBox="[^"]*")re")));
+  REQUIRE(std::regex_search(kept, size,
+                            std::regex(R"re(width="[\d.]+" height="[\d.]+" viewBox="0 0 (\d+) (\d+)")re")));
   const int width = std::stoi(size[1]);
   const int height = std::stoi(size[2]);
   const std::string larger = "width=\"" + std::to_string(width + 2 * kMargin) + "\" height=\"" +
@@ -119,8 +120,8 @@ void check_cells(const std::string& svg, const HeatmapPage& page) {
     const double size = std::stod((*found)[3]);
     const auto pixel = [](double at) { return static_cast<std::size_t>(std::lround(at * kZoom)); };
     const double value = static_cast<double>(std::get<std::span<const float>>(values.values)[index++]);
-    const Colour want =
-        colour_at(page.scale.diverging, (value - page.scale.low) / (page.scale.high - page.scale.low));
+    const Colour want = colour_at(colormap(page.scale.diverging),
+                                  (value - page.scale.low) / (page.scale.high - page.scale.low));
     const std::uint8_t* const got = picture->at(pixel(x + 3), pixel(y + 3));
     if (std::abs(got[0] - want.red) > 1 || std::abs(got[1] - want.green) > 1 ||
         std::abs(got[2] - want.blue) > 1)
@@ -348,6 +349,44 @@ TEST_CASE("pixels: patterns with tokens, one and a grid") {
         page.heatmaps.push_back(pattern(std::to_string(i / 4) + "." + std::to_string(i % 4), 14));
       texts_are_whole(drawn(page));
     }
+  }
+}
+
+TEST_CASE("pixels: texts of any size, and long titles, are whole") {
+  std::vector<std::vector<Cell>> rows;
+  for (int i = 0; i < 24; ++i)
+    rows.push_back(
+        {std::to_string(i / 4) + "." + std::to_string(i % 4), std::sin(i * 0.7), std::cos(i * 0.4)});
+  const ChartPage charts{
+      "Charts",
+      make_table("rows", {"head", "a", "b"}, rows),
+      {{.title = "Bars", .x = "head", .y = {"a", "b"}, .x_axis = "Head", .y_axis = "a", .bars = true},
+       {.title = "Points",
+        .x = "a",
+        .y = {"b"},
+        .x_axis = "a",
+        .y_axis = "b",
+        .points = true,
+        .labels = "head"},
+       {.title = "Lines of a column", .x = "b", .y = {"a"}, .x_axis = "b", .y_axis = "a"}},
+      {"a model"}};
+  HeatmapPage grid{"Attention Patterns", {false, 0, 1, "Attention weight"}, 0, {}};
+  for (const char* title : {"QK, Layer 0", "OV, Layer 0", "QK, Layer 1", "OV, Layer 1"})
+    grid.heatmaps.push_back(pattern(title, 4));
+  HeatmapPage logarithmic{"", {false, 0.001, 1, "Weight", true}, 0, {pattern("", 4)}};
+  for (const double points : {5.0, 9.0, 14.0, 18.0, 36.0}) {
+    CAPTURE(points);
+    const PictureOptions options = {
+        .title = "A title that is longer than the picture needs to be, with <special> & \"quoted\" words",
+        .font_size = points,
+        .width = 700};
+    if (!texts_are_whole(drawn(grid, options))) return;
+    texts_are_whole(drawn(similarity(12, false), options));
+    texts_are_whole(drawn(clustered(12), options));
+    texts_are_whole(drawn(charts, options));
+    texts_are_whole(drawn(charts, {.title = "", .font_size = points}));
+    texts_are_whole(drawn(similarity(5, true), {.title = "", .font_size = points}));
+    texts_are_whole(drawn(logarithmic, {.font_size = points, .vmin = 1e-8}));
   }
 }
 

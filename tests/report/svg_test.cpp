@@ -21,10 +21,10 @@ using namespace attnctl::report;
 
 namespace {
 
-std::string svg_of(const HeatmapPage& page) {
+std::string svg_of(const HeatmapPage& page, const PictureOptions& options = {}) {
   const test::TempDir folder;
   OutputFile out(folder.path() / "a.svg");
-  write_picture(out, page);
+  write_picture(out, page, PictureFormat::svg, options);
   out.commit();
   return test::slurp(folder.path() / "a.svg");
 }
@@ -74,6 +74,17 @@ HeatmapPage similarity() {
             make_tensor({2, 2}, std::vector<float>{1, -0.5F, -0.501F, -0.004F})}}};
 }
 
+/// Returns CIELAB L* of a colour of sRGB, from 0 (black) to 100 (white). Approximate for very dark colours.
+double lightness(Colour colour) {
+  const auto linear = [](std::uint8_t level) {
+    const double c = level / 255.0;
+    return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+  };
+  const double y =
+      0.2126729 * linear(colour.red) + 0.7151522 * linear(colour.green) + 0.0721750 * linear(colour.blue);
+  return 116 * std::cbrt(y) - 16;
+}
+
 HeatmapPage square(std::size_t side, std::size_t panels) {
   HeatmapPage page{"Patterns", {false, 0, 1, "Weight"}, 4, {}};
   std::vector<float> values(side * side);
@@ -103,32 +114,108 @@ TEST_CASE("a similarity heatmap has labels, cell values and a colour bar") {
 }
 
 TEST_CASE("the colours of a scale") {
-  CHECK(hex(colour_at(true, 0.5)) == "#ffffff");
-  CHECK(hex(colour_at(true, 0)) == "#053061");
-  CHECK(hex(colour_at(true, 1)) == "#67001f");
-  CHECK(hex(colour_at(true, 7)) == "#67001f");
-  CHECK(hex(colour_at(true, 0.65)) == "#f9c0a5");  // the middle between fddbc7 and f4a582
-  CHECK(hex(colour_at(false, 0)) == "#ffffff");
-  const auto lightness = [](Colour colour) {  // CIELAB L* of sRGB
-    const auto linear = [](std::uint8_t level) {
-      const double c = level / 255.0;
-      return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
-    };
-    const double y =
-        0.2126729 * linear(colour.red) + 0.7151522 * linear(colour.green) + 0.0721750 * linear(colour.blue);
-    return 116 * std::cbrt(y) - 16;
-  };
+  CHECK(hex(colour_at(colormap(true), 0.5)) == "#ffffff");
+  CHECK(hex(colour_at(colormap(true), 0)) == "#053061");
+  CHECK(hex(colour_at(colormap(true), 1)) == "#67001f");
+  CHECK(hex(colour_at(colormap(true), 7)) == "#67001f");
+  CHECK(hex(colour_at(colormap(true), 0.65)) == "#f9c0a5");  // the middle between fddbc7 and f4a582
+  CHECK(hex(colour_at(colormap(false), 0)) == "#ffffff");
   for (int i = 0; i <= 100; ++i) {  // perceptually uniform: lightness decreases in equal steps
     CAPTURE(i);
-    CHECK(lightness(colour_at(false, i / 100.0)) == doctest::Approx(100 - 0.79 * i).epsilon(0.015));
+    CHECK(lightness(colour_at(colormap(false), i / 100.0)) == doctest::Approx(100 - 0.79 * i).epsilon(0.015));
   }
   for (const bool diverging : {false, true}) {
     for (int i = 0; i < 100; ++i) {  // darker away from the middle, so that lightness orders the values
-      const Colour near = colour_at(diverging, 0.5 + i / 200.0);
-      const Colour far = colour_at(diverging, 0.5 + (i + 1) / 200.0);
+      const Colour near = colour_at(colormap(diverging), 0.5 + i / 200.0);
+      const Colour far = colour_at(colormap(diverging), 0.5 + (i + 1) / 200.0);
       CHECK(near.red + near.green + near.blue >= far.red + far.green + far.blue);
     }
   }
+}
+
+TEST_CASE("colormaps: text has contrast, and the default ones have names") {
+  CHECK(colormap_names() ==
+        std::vector<std::string>{"blues", "rdbu_r", "viridis", "magma", "cividis", "greys", "puor"});
+  for (const std::string& name : colormap_names()) {
+    CAPTURE(name);
+    const Colormap& map = colormap(false, name);
+    const std::string svg = svg_of(similarity(), {.colormap = name});
+    CHECK(is_well_formed(svg));
+    for (const Colour& stop : map.stops) CHECK(count(svg, "stop-color=\"" + hex(stop) + "\"") == 1);
+    CHECK(count(svg, "\"" + hex(map.stops.back()) + "\"><title>Head 0, Head 0: 1<") == 1);
+    for (int i = 0; i <= 100; ++i) {
+      const double place = i / 100.0;
+      const bool dark_text = place >= map.light_from && place <= map.light_to;
+      CAPTURE(place);
+      CHECK((dark_text ? lightness(colour_at(map, place)) > 55 : lightness(colour_at(map, place)) < 70));
+    }
+  }
+  CHECK(svg_of(similarity(), {.colormap = "rdbu_r"}) == svg_of(similarity()));
+  CHECK(svg_of(square(5, 2), {.colormap = "blues"}) == svg_of(square(5, 2)));
+  CHECK(svg_of(square(100, 1), {.colormap = "magma"}).find("<path fill=\"#000004\"") != std::string::npos);
+  HeatmapPage page = similarity();
+  page.heatmaps[0].values = make_tensor({2, 2}, std::vector<double>(4, std::nan("")));
+  CHECK(count(svg_of(page, {.colormap = "greys"}), "\"#fee0b6\"><title>") == 4);
+}
+
+TEST_CASE("the title of a picture: escaped text, or none") {
+  HeatmapPage page = similarity();
+  page.subtitle = {"a model"};
+  const std::string svg = svg_of(page, {.title = "a < \"b\" & 'c'"});
+  CHECK(is_well_formed(svg));
+  for (const char* text : {"<title>a &lt; &quot;b&quot; &amp; &#39;c&#39;</title>",
+                           ">a &lt; &quot;b&quot; &amp; &#39;c&#39;</text>", ">a model<"})
+    CHECK_MESSAGE(svg.find(text) != std::string::npos, text);
+  CHECK(svg.find("Subspace Similarity") == std::string::npos);
+  const std::string none = svg_of(page, {.title = ""});
+  CHECK(is_well_formed(none));
+  for (const char* text : {"Subspace Similarity", "a model"})
+    CHECK_MESSAGE(none.find(text) == std::string::npos, text);
+}
+
+TEST_CASE("the width scales the picture, and the font size its texts") {
+  const std::string svg = svg_of(similarity());
+  const std::string narrow = svg_of(similarity(), {.width = 300});
+  CHECK(svg.find("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"300\"") == std::string::npos);
+  CHECK(narrow.find("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"300\"") != std::string::npos);
+  CHECK(svg.substr(svg.find("viewBox")) == narrow.substr(narrow.find("viewBox")));
+
+  CHECK(svg_of(similarity(), {.font_size = 9}) == svg);
+  CHECK(svg.find("width=\"72\" height=\"72\"") != std::string::npos);
+  const std::string large = svg_of(similarity(), {.font_size = 18});
+  CHECK(large.find("width=\"36\" height=\"36\"") != std::string::npos);  // drawn twice as large
+  const auto number_after = [&](const char* text) {
+    return std::stoi(large.substr(large.find(text) + std::string(text).size()));
+  };
+  CHECK(number_after(" width=\"") == 2 * number_after("viewBox=\"0 0 "));
+}
+
+TEST_CASE("fixed ends of the scale") {
+  const HeatmapPage page = similarity();  // 1, -0.5, -0.501, -0.004
+  const std::string svg = svg_of(page, {.vmin = -0.4, .vmax = 0.4});
+  CHECK(count(svg, "\"#67001f\"><title>") == 1);
+  CHECK(count(svg, "\"#053061\"><title>") == 2);
+  CHECK(svg.find(">0.4<") != std::string::npos);
+  CHECK(svg_of(page, {.vmin = -0.4}) == svg);  // a diverging scale is symmetric
+  CHECK(svg_of(page, {.vmax = 0.4}) == svg);
+  const std::string negative = svg_of(page, {.vmin = -2, .vmax = -1});
+  for (const char* tick : {">-2<", ">-1.8<", ">-1<"}) CHECK(negative.find(tick) != std::string::npos);
+
+  HeatmapPage sequential = page;
+  sequential.scale = {.diverging = false, .low = 0, .high = 1, .label = "Value"};
+  CHECK(count(svg_of(sequential, {.vmin = 0.5}), "\"#ffffff\"><title>") == 3);
+  CHECK(count(svg_of(sequential, {.vmax = 2}), "\"#4e99c9\"><title>") == 1);  // 1 is in the middle
+  try {
+    svg_of(sequential, {.vmin = 2});
+    FAIL("drawn");
+  } catch (const Error& error) {
+    CHECK(error.status() == Status::usage);
+    CHECK(std::string(error.what()) == "--vmin: the scale would go from 2 to 1; give --vmin and --vmax");
+  }
+  sequential.heatmaps[0].values = make_tensor({2, 2}, std::vector<double>{0.01, 0.01, 0.02, 0.9});
+  sequential.fit_scale(true);
+  CHECK(svg_of(sequential).find(">Value (logarithmic scale)<") != std::string::npos);
+  CHECK(svg_of(sequential, {.vmin = 0}).find(">Value<") != std::string::npos);
 }
 
 TEST_CASE("labels are escaped and shortened") {

@@ -119,7 +119,7 @@ void run_analysis(AnalysisRequest options) {
   }
   inspect::Inspection inspection(request, std::move(subject), session.context());
   if (request.form == inspect::Form::arrays) {
-    warn_unused_columns(target, options.output, session.warnings);
+    warn_unused_options(target, options.output, session.warnings);
     if (!request.from.empty())
       session.warnings.add("unused_from", "--from: npz does not have the answer; use csv, json or text");
     write_npz(inspection, target, options.output.compress, session);
@@ -291,6 +291,7 @@ Command analyze_command() {
       "  attnctl analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --include metrics --format "
       "text --sort next_token --top 3\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --layers 0,2-3 -o patterns.npz\n"
+      "  attnctl analyze data/tiny-bert \"A cat.\" --show 0.3 --title Head --colormap viridis -o x.svg\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o tables";
   command.action = [request] { run_analysis(*request); };
   return command;

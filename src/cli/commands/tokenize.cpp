@@ -268,7 +268,7 @@ class TokenizeRun {
   }
 
   void run() {
-    warn_unused_columns(target_, options_.output, session_.warnings);
+    warn_unused_options(target_, options_.output, session_.warnings);
     for (const InputItem& item : options_.inputs.items) {
       if (item.kind == InputKind::text) {
         TextBatch batch;

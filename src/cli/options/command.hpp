@@ -52,8 +52,8 @@ struct OptionText {
 /// given several times.
 using OptionTarget =
     std::variant<bool*, std::string*, std::optional<std::string>*, std::size_t*, std::optional<std::size_t>*,
-                 std::optional<int>*, double*, std::vector<std::string>*, std::vector<std::size_t>*,
-                 std::function<void(const std::string&)>, Choice>;
+                 std::optional<int>*, double*, std::optional<double>*, std::vector<std::string>*,
+                 std::vector<std::size_t>*, std::function<void(const std::string&)>, Choice>;
 
 /// An option, or a positional argument if the name does not start with a dash.
 struct Option {

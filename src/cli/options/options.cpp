@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <glob.h>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/target.hpp"
+#include "report/drawing.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -104,6 +106,24 @@ void add_files(Command& command, InputOptions& options, const std::string& objec
                              .help = "Format of the files (default: by the extension of the name; for "
                                      "standard input: by its first line)",
                              .allowed = {"txt", "jsonl", "json", "conllu"}}});
+}
+
+void add_picture_options(Command& command, report::PictureOptions& options) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  const Range finite{-kMost, kMost, "finite"};
+  command.add(
+      "Pictures (svg, png, pdf)",
+      {{"--title", &options.title, "Title; an empty text removes the title and the lines below it"},
+       number("--font-size", &options.font_size,
+              "Size of labels in points; all other texts are scaled with it", Range{1.0, 100.0}),
+       {.names = "--colormap",
+        .target = &options.colormap,
+        .help = "Colours of heatmaps (default: blues, or rdbu_r for values of both signs)",
+        .allowed = report::colormap_names()},
+       number("--width", &options.width,
+              "Width in pixels (pdf: points); the drawing and its texts are scaled to it", Range{1, 32767}),
+       number("--vmin", &options.vmin, "Low end of the scale of heatmaps (default: fitted)", finite),
+       number("--vmax", &options.vmax, "High end of the scale of heatmaps (default: fitted)", finite)});
 }
 
 }  // namespace
@@ -207,6 +227,7 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
        {"--explain", [](const std::string& name) { throw OptionText{explanation(name)}; },
         "Print what a column, metric, measure or analysis means, and exit; attnctl explain lists all names",
         "NAME"}});
+  if (std::ranges::find(formats, "svg") != formats.end()) add_picture_options(command, options.drawing);
 }
 
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {

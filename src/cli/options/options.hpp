@@ -9,6 +9,7 @@
 #include "base/progress.hpp"
 #include "cli/options/command.hpp"
 #include "inspect/open_model.hpp"
+#include "report/writers.hpp"
 
 // The options that several subcommands share: one struct per group, and a function that adds them to a
 // command.
@@ -71,15 +72,16 @@ struct OutputOptions {
   std::string default_table = {};
   std::string plot;     // --plot: COLUMN or TABLE.COLUMN to draw
   std::string picture;  // name of the picture to write; empty: the first picture
+  report::PictureOptions drawing = {};
   std::optional<int> digits;
   std::vector<std::string> columns = {};  // --columns
   bool names_columns = false;             // --columns can name columns of the table of heads
   bool compress = false;
   bool strip_markers = false;  // text and pictures show tokens without their word marks
 };
-/// Adds only --format, -o, --columns and --explain.
+/// Adds only --format, -o, --columns and --explain, and the options of pictures if the command writes svg.
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
-/// Adds --format, -o, --columns, --explain and --digits.
+/// Adds the options of add_target_options() and --digits.
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// Adds --table. `names` are the tables, separated by commas. options.formats must already be set. `help`
 /// says what --table does in the formats that write tables.

@@ -148,7 +148,7 @@ bool in_range(const std::string& word, const Range& range) {
   if (!(range.whole ? CLI::detail::lexical_cast(word, integer) : CLI::detail::lexical_cast(word, value)))
     return false;
   if (range.whole) value = static_cast<double>(integer);
-  return !(value < range.first || value > range.last);
+  return value >= range.first && value <= range.last;  // false for a NaN
 }
 
 std::string value_error(const Option& option, const std::string& word) {

@@ -186,6 +186,9 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   if (!(options.plot + options.picture).empty() && format.form != Form::pictures)
     fail(Status::usage, "--{} needs --format svg, png or pdf, or -o FILE with this extension",
          options.plot.empty() ? "picture" : "plot");
+  const auto& [vmin, vmax] = std::pair(options.drawing.vmin, options.drawing.vmax);
+  if (vmin && vmax && *vmin >= *vmax)
+    fail(Status::usage, "--vmin: got {}, need a number below --vmax {}", *vmin, *vmax);
   if (tables && target.table.empty()) target.table = options.default_table;
   if (target.is_folder() && (to_stdout || by_extension != nullptr)) {
     fail(Status::usage,
