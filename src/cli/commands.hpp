@@ -31,7 +31,7 @@ Command explain_command();
 Command completion_command(const Command& root);
 
 /// Returns the completion script of a shell ("bash", "zsh" or "fish") for the subcommands of `root`. It
-/// completes a value with the words of Option::allowed, Option::offered or a Choice (joined by commas if
+/// completes a value with the words of Option::allowed or Option::offered (joined by commas if
 /// Option::split is set or Option::type starts with LIST), else with file names if Option::type or the name
 /// of a positional argument contains FILE, PATH, DIR, MODEL, .npy or .npz, else with nothing.
 [[nodiscard]] std::string completion_script(const Command& root, std::string_view shell);

@@ -231,12 +231,9 @@ void add_worker_options(Command& command, ResourceOptions& options) {
                        .help = "Number of threads (default: all cores that this process may use)",
                        .range = Range{1, 4096}},
                       {"--quiet", &options.quiet, "Print no warnings and no progress on standard error"},
-                      {"--progress",
-                       choice<ProgressMode>(options.progress, {{"auto", ProgressMode::automatic},
-                                                               {"always", ProgressMode::always},
-                                                               {"never", ProgressMode::never}}),
-                       "When to show progress on standard error: auto (on a terminal, if the work takes more "
-                       "than a second), always or never (default: auto)"}});
+                      choice("--progress", options.progress, {"auto", "always", "never"},
+                             "When to show progress on standard error: auto (on a terminal, if the work "
+                             "takes more than a second), always or never (default: auto)")});
 }
 
 void add_run_options(Command& command, ResourceOptions& options) {

@@ -31,8 +31,6 @@ bool is_vector(const Option& option) {
 
 std::string default_type(const Option& option) {
   if (!option.takes_value()) return "";
-  if (const Choice* const choice = std::get_if<Choice>(&option.target))
-    return fmt::format("{}", fmt::join(choice->words, "|"));
   return targets<std::string*, std::optional<std::string>*, WordList*, Function>(option) ? "TEXT" : "NUMBER";
 }
 
@@ -134,11 +132,6 @@ bool store(const WordList& words, const Function& function) {
   function(words.front());
   return true;
 }
-bool store(const WordList& words, const Choice& choice) {
-  const auto found = std::ranges::find(choice.words, words.front());
-  choice.set(static_cast<std::size_t>(found - choice.words.begin()));
-  return true;
-}
 
 bool in_range(const std::string& word, const Range& range) {
   double value = 0;
@@ -150,8 +143,7 @@ bool in_range(const std::string& word, const Range& range) {
 }
 
 std::string value_error(const Option& option, const std::string& word) {
-  const Choice* const choice = std::get_if<Choice>(&option.target);
-  const WordList& allowed = choice != nullptr ? choice->words : option.allowed;
+  const WordList& allowed = option.allowed;
   if (!allowed.empty() && std::ranges::find(allowed, word) == allowed.end())
     return fmt::format("got {}{}, need one of {}", escaped(word), did_you_mean(word, allowed),
                        fmt::join(allowed, ", "));
