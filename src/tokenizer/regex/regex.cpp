@@ -217,10 +217,6 @@ constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
 constexpr unsigned kStackLimit = 1U << 22U;  // number of saved states in one match, about 50 bytes each
 
-struct OnigurumaDeleter {
-  void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
-  void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
-};
 using RegexPtr = std::shared_ptr<regex_t>;
 
 const OnigUChar* bytes_of(std::string_view text) {
@@ -345,8 +341,9 @@ void search(regex_t* compiled, const std::string& place, std::string_view text,
   if (text.size() > std::numeric_limits<int>::max())
     fail(Status::limit, "{}: cannot search a text of {} bytes, need less than 2 GiB; split the text", place,
          text.size());
-  thread_local const std::unique_ptr<OnigRegion, OnigurumaDeleter> region(onig_region_new());
-  thread_local const std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits(onig_new_match_param());
+  thread_local const std::shared_ptr<OnigRegion> region(onig_region_new(),
+                                                        [](OnigRegion* made) { onig_region_free(made, 1); });
+  thread_local const std::shared_ptr<OnigMatchParam> limits(onig_new_match_param(), onig_free_match_param);
   onig_set_match_stack_limit_size_of_match_param(limits.get(), kStackLimit);
   onig_set_retry_limit_in_match_of_match_param(limits.get(), kRetriesPerMatch);
   onig_set_retry_limit_in_search_of_match_param(limits.get(),
