@@ -123,14 +123,15 @@ class TokenOutput {
   void begin() {
     if (std::exchange(begun_, true)) return;
     if (!json_) return out_->write(target_.format.form == inspect::Form::tables ? csv_header() : heading());
-    json_->begin(Record()
-                     .set("schema", "attnctl.tokens/1")
-                     .set("attnctl", tool_record(session_))
-                     .set("tokenizer", Record()
-                                           .set("path", path_)
-                                           .set("vocabulary", tokenizer_.vocabulary().size())
-                                           .set("truncation", value_of(tokenizer_.truncation()))
-                                           .set("padding", value_of(tokenizer_.padding()))));
+    json_->begin(
+        Record()
+            .set("schema", "attnctl.tokens/1")
+            .set("attnctl", tool_record(session_))
+            .set("tokenizer", Record()
+                                  .set("path", path_)
+                                  .set("vocabulary", tokenizer_.vocabulary().size())
+                                  .set("truncation", value_of(tokenizer_.unapplied().at("truncation")))
+                                  .set("padding", value_of(tokenizer_.unapplied().at("padding")))));
   }
 
   void append_json(std::string& text, const EncodedText& encoded) const {
@@ -226,15 +227,13 @@ class TokenOutput {
     const report::TextOptions style = text_style(target_);
     std::string text = report::text_line(
         {path_, fmt::format(": a vocabulary of {}", tokenizer_.vocabulary().size())}, style);
-    const auto tell = [&](const char* name, const nlohmann::ordered_json& section) {
-      if (section.is_null()) return;
+    for (const auto& [name, section] : tokenizer_.unapplied().items()) {
+      if (section.is_null()) continue;
       const auto field = [](const auto& item) { return item.key() + ' ' + item.value().dump(); };
       text += report::text_line({"", fmt::format("{} of the tokenizer file is not applied: {}", name,
                                                  join_texts(section.items(), field))},
                                 style);
-    };
-    tell("truncation", tokenizer_.truncation());
-    tell("padding", tokenizer_.padding());
+    }
     return text;
   }
 

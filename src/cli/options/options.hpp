@@ -85,7 +85,6 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
 /// says what --table does in the formats that write tables.
 void add_table_option(Command& command, OutputOptions& options, std::string_view names,
                       const char* help = "write only this table, as one file instead of a folder of tables");
-/// Returns the option --strip-markers.
 [[nodiscard]] Option strip_markers_option(bool& strip_markers);
 /// Adds --plot; completion offers `columns`.
 void add_plot_option(Command& command, OutputOptions& options, std::vector<std::string> columns);

@@ -9,7 +9,7 @@ namespace {
 
 bool is_space(char32_t c) {
   if (c > U' ' && c < 0x7F) return false;  // visible ASCII characters, tested first for speed
-  return c == kByteCharacters[U' '] || unicode::is_white_space(c);
+  return c == kByteCharacters[U' '] || unicode::is(c, unicode::white_space);
 }
 
 /// Shortens the offset range of each token so that it does not contain the white space at the ends of the
