@@ -242,7 +242,7 @@ Sequence TextEncoder::encode(TextInput input) {
   std::optional<std::string_view> pair;
   if (input.pair) pair = *input.pair;
   tokenizer_->encode(input.text, pair, *state_, encoding_);
-  const std::size_t truncated = most_ ? truncate(encoding_, *most_) : 0;
+  const std::size_t truncated = most ? truncate(encoding_, *most) : 0;
   checks.add(input.text, encoding_, tokenizer_->vocabulary());
   Sequence sequence = make_text_sequence(std::move(input), encoding_);
   sequence.truncated = truncated;

@@ -359,14 +359,6 @@ double rounded(double value) {
   return std::round(value * 1e4) / 1e4;
 }
 
-std::vector<StageRow> choose_stages(const BenchOptions& options) {
-  std::vector<StageRow> chosen;
-  std::ranges::copy_if(kStages, std::back_inserter(chosen), [&](const StageRow& row) {
-    return options.stages.empty() || std::ranges::find(options.stages, row.name) != options.stages.end();
-  });
-  return chosen;
-}
-
 /// One run of `bench`. The speed of the machine changes with time, so it is measured at the beginning and
 /// after the stages of each batch of inputs. Only the best measurement is used.
 class BenchRun {
@@ -377,8 +369,11 @@ class BenchRun {
         session_(options.run),
         open_(open_model(options.model, session_.warnings)),
         inputs_(bench_inputs(options, open_, session_.warnings)),
-        chosen_(choose_stages(options)),
-        stages_(options.model, open_, session_) {}
+        stages_(options.model, open_, session_) {
+    std::ranges::copy_if(kStages, std::back_inserter(chosen_), [&](const StageRow& row) {
+      return options.stages.empty() || std::ranges::find(options.stages, row.name) != options.stages.end();
+    });
+  }
 
   void run() {
     ResultWriter writer(target_, options_.output, session_);

@@ -23,10 +23,8 @@
 namespace attnctl::cli {
 namespace {
 
-struct EncodedText {
-  const input::TextInput& input;
-  const tokenizer::Encoding& encoding;
-};
+using input::TextInput;
+using tokenizer::Encoding;
 
 void append_number(std::string& text, std::int64_t number) {
   report::NumberFormat().append(text, number);
@@ -48,10 +46,10 @@ void append_list(std::string& text, std::string_view name, std::size_t count, Ea
 }
 
 /// Returns the characters that a token covers, of the input text or of the second text of the pair.
-std::string covered(const EncodedText& encoded, std::size_t token) {
-  const bool second = encoded.encoding.sequence[token] == 1 && encoded.input.pair;
-  std::string_view text = second ? *encoded.input.pair : encoded.input.text;
-  const tokenizer::TextRange range = encoded.encoding.offsets[token];
+std::string covered(const TextInput& input, const Encoding& encoding, std::size_t token) {
+  const bool second = encoding.sequence[token] == 1 && input.pair;
+  std::string_view text = second ? *input.pair : input.text;
+  const tokenizer::TextRange range = encoding.offsets[token];
   std::string part;
   for (std::uint32_t place = 0; place < range.end && !text.empty(); ++place) {
     std::size_t length = 1;
@@ -101,9 +99,10 @@ class TokenOutput {
   }
 
   /// Appends the output for one input to `text`. Safe to call from several threads.
-  void append(std::string& text, const EncodedText& encoded) const {
-    if (json_) return append_json(text, encoded);
-    target_.format.form == inspect::Form::tables ? append_csv(text, encoded) : append_table(text, encoded);
+  void append(std::string& text, const TextInput& input, const Encoding& encoding) const {
+    if (json_) return append_json(text, input, encoding);
+    target_.format.form == inspect::Form::tables ? append_csv(text, input, encoding)
+                                                 : append_table(text, input, encoding);
   }
 
   /// Writes texts from append(). Calls must be in the order of the inputs.
@@ -134,8 +133,7 @@ class TokenOutput {
                                   .set("padding", value_of(tokenizer_.unapplied().at("padding")))));
   }
 
-  void append_json(std::string& text, const EncodedText& encoded) const {
-    const tokenizer::Encoding& encoding = encoded.encoding;
+  void append_json(std::string& text, const TextInput& input, const Encoding& encoding) const {
     const std::size_t n = encoding.size();
     const auto string = [&](std::string_view name, std::string_view value) {
       report::append_json_string(text.append(name), value);
@@ -144,9 +142,9 @@ class TokenOutput {
       known ? append_number(text, number) : void(text += "null");
     };
     json_->open_item(text);
-    string("\"id\": ", encoded.input.id);
-    string(", \"text\": ", encoded.input.text);
-    if (encoded.input.pair) string(", \"text_pair\": ", *encoded.input.pair);
+    string("\"id\": ", input.id);
+    string(", \"text\": ", input.text);
+    if (input.pair) string(", \"text_pair\": ", *input.pair);
     append_list(text, "tokens", n, [&](std::size_t i) {
       report::append_json_string(text, token_of(tokenizer_, encoding.ids[i]));
     });
@@ -161,7 +159,7 @@ class TokenOutput {
     append_list(text, "words", n, [&](std::size_t i) {
       number_or_null(encoding.words[i].has_value(), encoding.words[i].value_or(0));
     });
-    if (encoded.input.pair) {
+    if (input.pair) {
       append_list(text, "token_type_ids", n,
                   [&](std::size_t i) { append_number(text, encoding.type_ids[i]); });
       append_list(text, "sequence_ids", n,
@@ -176,13 +174,12 @@ class TokenOutput {
     return header;
   }
 
-  void append_csv(std::string& text, const EncodedText& encoded) const {
-    const tokenizer::Encoding& encoding = encoded.encoding;
+  void append_csv(std::string& text, const TextInput& input, const Encoding& encoding) const {
     const char separator = target_.format.separator;
-    std::string input;
-    report::append_csv_text(input, encoded.input.id, separator);
+    std::string id;
+    report::append_csv_text(id, input.id, separator);
     for (std::size_t i = 0; i < encoding.size(); ++i) {
-      text += input;
+      text += id;
       text += separator;
       append_number(text, static_cast<std::int64_t>(i));
       text += separator;
@@ -200,11 +197,10 @@ class TokenOutput {
     }
   }
 
-  void append_table(std::string& text, const EncodedText& encoded) const {
-    const tokenizer::Encoding& encoding = encoded.encoding;
+  void append_table(std::string& text, const TextInput& input, const Encoding& encoding) const {
     const report::TextOptions style = text_style(target_);
-    std::string title = fmt::format("input \"{}\": {}", encoded.input.id, encoded.input.text);
-    if (encoded.input.pair) title += " | " + *encoded.input.pair;
+    std::string title = fmt::format("input \"{}\": {}", input.id, input.text);
+    if (input.pair) title += " | " + *input.pair;
     text += '\n' + report::text_line({title}, style);
     if (encoding.size() == 0) {
       text += "no tokens\n";
@@ -216,7 +212,7 @@ class TokenOutput {
           {static_cast<std::int64_t>(i),
            tokenizer_.vocabulary().label(token_of(tokenizer_, encoding.ids[i]), strip_markers_),
            encoding.ids[i], std::int64_t{encoding.offsets[i].begin}, std::int64_t{encoding.offsets[i].end},
-           encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(encoded, i)});
+           encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(input, encoding, i)});
     }
     report::append_text_table(
         text, make_table("", {"position", "token", "id", "begin", "end", "word", "text"}, std::move(rows)),
@@ -289,13 +285,13 @@ class TokenizeRun {
   /// The inputs that one task of the worker pool tokenizes: a piece of a file, or one --text.
   struct TextBatch {
     input::TextBlock block;
-    std::vector<input::TextInput> inputs;
+    std::vector<TextInput> inputs;
     std::uint64_t blank_lines = 0;
     std::string output;
   };
   struct Worker {
     tokenizer::Tokenizer::StatePtr state;
-    tokenizer::Encoding encoding;
+    Encoding encoding;
     input::TextChecks checks;
   };
 
@@ -332,7 +328,7 @@ class TokenizeRun {
   }
 
   void run_document(const std::string& path) {
-    std::vector<input::TextInput> inputs;
+    std::vector<TextInput> inputs;
     const input::TextBlock file = input::read_whole(path);
     input::read_text_inputs(file.text, input::InputFormat::json, file.place, inputs);
     if (inputs.empty()) refuse(file.place.file, "contains no inputs");
@@ -352,16 +348,16 @@ class TokenizeRun {
 
   void tokenize(std::span<TextBatch> batches) {
     for (TextBatch& batch : batches) {
-      for (input::TextInput& input : batch.inputs) input.id = ids_.next(input.id);
+      for (TextInput& input : batch.inputs) input.id = ids_.next(input.id);
     }
     session_.pool.run(batches.size(), [&](std::size_t task, std::size_t number) {
       Worker& worker = workers_[number];
       TextBatch& batch = batches[task];
       batch.output.clear();
-      for (const input::TextInput& input : batch.inputs) {
+      for (const TextInput& input : batch.inputs) {
         tokenizer_.encode(input.text, input.pair, *worker.state, worker.encoding);
         worker.checks.add(input.text, worker.encoding, tokenizer_.vocabulary());
-        output_.append(batch.output, {input, worker.encoding});
+        output_.append(batch.output, input, worker.encoding);
       }
     });
     for (const TextBatch& batch : batches) output_.write(batch.output);

@@ -179,14 +179,6 @@ CLI::Option* add_option(CLI::App& app, const Option& option) {
   return added;
 }
 
-void store_in_order(const CLI::App& app, const std::map<const CLI::Option*, Function>& ordered) {
-  std::map<const CLI::Option*, std::size_t> used;
-  for (const CLI::Option* parsed : app.parse_order()) {
-    const auto found = ordered.find(parsed);
-    if (found != ordered.end()) found->second(parsed->results().at(used[parsed]++));
-  }
-}
-
 void build(CLI::App& app, const Command& command) {
   if (command.version) app.set_version_flag("--version", command.version);
   if (!command.footer.empty()) app.footer(command.footer);
@@ -203,7 +195,13 @@ void build(CLI::App& app, const Command& command) {
     if (!option.excludes.empty()) app.get_option(name)->excludes(app.get_option(option.excludes));
   }
   if (!ordered.empty())
-    app.parse_complete_callback([&app, ordered = std::move(ordered)] { store_in_order(app, ordered); });
+    app.parse_complete_callback([&app, ordered = std::move(ordered)] {
+      std::map<const CLI::Option*, std::size_t> used;
+      for (const CLI::Option* parsed : app.parse_order()) {
+        const auto found = ordered.find(parsed);
+        if (found != ordered.end()) found->second(parsed->results().at(used[parsed]++));
+      }
+    });
   if (!command.subcommands.empty()) app.require_subcommand(0, 1);
   for (const Command& subcommand : command.subcommands)
     build(*app.add_subcommand(subcommand.name, subcommand.about), subcommand);

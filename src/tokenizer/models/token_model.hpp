@@ -26,19 +26,15 @@ struct PieceToken {
 
 /// The token for text that the vocabulary does not contain. The vocabulary may lack this token; this is an
 /// error only when the token is needed.
-class UnknownToken {
- public:
-  UnknownToken(const TokenizerFile& file, std::string token, const TokenTable& table)
-      : file_(file.name), token_(std::move(token)), id_(table.find(token_)) {}
-  [[nodiscard]] const std::string& token() const { return token_; }
-  [[nodiscard]] bool exists() const { return id_ >= 0; }
+struct UnknownToken {
+  UnknownToken(const TokenizerFile& of, std::string text, const TokenTable& table)
+      : file(of.name), token(std::move(text)), known(table.find(token)) {}
   /// Returns the token's id. Throws Error(bad_input) if the vocabulary does not contain the token.
   [[nodiscard]] std::int32_t id() const;
 
- private:
-  std::string file_;
-  std::string token_;
-  std::int32_t id_;
+  std::string file;
+  std::string token;
+  std::int32_t known;  // the token's id; -1 if the vocabulary does not contain the token
 };
 
 /// The ids of the tokens <0x00> to <0xFF>; -1 for each token that the vocabulary does not contain.
