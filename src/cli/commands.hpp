@@ -15,17 +15,9 @@ int run(int argc, char** argv);
 // Each function returns one subcommand with its options. If the run fails, the action throws an Error, whose
 // status becomes the exit status.
 
-Command analyze_command();
-Command weights_command();
-Command info_command();
-Command tokenize_command();
-Command verify_command();
-Command bench_command();
-Command experiment_command();
-Command study_command();
-Command merge_command();
-Command plan_command();
-Command explain_command();
+using MakeCommand = Command();
+MakeCommand analyze_command, weights_command, info_command, tokenize_command, verify_command, bench_command;
+MakeCommand experiment_command, study_command, merge_command, plan_command, explain_command;
 /// Returns the command `completion`, which prints a completion script. `root` must outlive the command and
 /// must have all subcommands when the action runs.
 Command completion_command(const Command& root);

@@ -75,19 +75,6 @@ void add_texts(Command& command, InputOptions& options) {
               });
 }
 
-void add_files(Command& command, InputOptions& options, const std::string& objects) {
-  add_items(command, options, options.items, "--input", InputKind::file, "FILE",
-            "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or an "
-            "array of objects), .conllu or .conll (one text per sentence), each also as .gz, or - for "
-            "standard input. An object has " +
-                objects);
-  command.add(kInputGroup, {{.names = "--input-format",
-                             .target = &options.input_format,
-                             .help = "Format of the files (default: by the extension of the name; for "
-                                     "standard input: by its first line)",
-                             .allowed = {"txt", "jsonl", "json", "conllu"}}});
-}
-
 }  // namespace
 
 void add_model_options(Command& command, ModelOptions& options) {
@@ -101,11 +88,20 @@ void add_model_options(Command& command, ModelOptions& options) {
 
 void add_text_options(Command& command, InputOptions& options) {
   add_texts(command, options);
-  add_files(command, options, "\"text\"");
+  add_file_options(command, options, "\"text\"");
 }
 
-void add_file_options(Command& command, InputOptions& options) {
-  add_files(command, options, "\"text\", \"tokens\" or \"ids\"");
+void add_file_options(Command& command, InputOptions& options, const std::string& keys) {
+  add_items(command, options, options.items, "--input", InputKind::file, "FILE",
+            "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or an "
+            "array of objects), .conllu or .conll (one text per sentence), each also as .gz, or - for "
+            "standard input. An object has " +
+                keys);
+  command.add(kInputGroup, {{.names = "--input-format",
+                             .target = &options.input_format,
+                             .help = "Format of the files (default: by the extension of the name; for "
+                                     "standard input: by its first line)",
+                             .allowed = {"txt", "jsonl", "json", "conllu"}}});
 }
 
 void add_sequence_options(Command& command, InputOptions& options) {

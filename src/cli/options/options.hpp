@@ -49,8 +49,9 @@ struct InputOptions {
 };
 /// Adds the arguments for text inputs: TEXT, --text, --text-pair, --input and --input-format.
 void add_text_options(Command& command, InputOptions& options);
-/// Adds only --input and --input-format.
-void add_file_options(Command& command, InputOptions& options);
+/// Adds only --input and --input-format. `keys` are those of an object in a .json or .jsonl file.
+void add_file_options(Command& command, InputOptions& options,
+                      const std::string& keys = "\"text\", \"tokens\" or \"ids\"");
 /// Adds all input options except --keys, --values and the masks.
 void add_sequence_options(Command& command, InputOptions& options);
 /// Adds all input options.

@@ -101,13 +101,8 @@ std::string wrapped_help(std::string_view help) {
 /// Converts as CLI11 does: numbers may be hexadecimal, an empty word is zero. Returns false if not valid.
 template <typename T>
 bool convert(const std::string& word, T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    value = word;
-    return true;
-  } else {
-    value = T();
-    return word.empty() || CLI::detail::lexical_cast(word, value);
-  }
+  value = T();
+  return word.empty() || CLI::detail::lexical_cast(word, value);
 }
 
 template <typename T>
