@@ -68,7 +68,8 @@ std::uint64_t read_sequences(const TextBlock& file, InputFormat format,
     return blank;
   }
   for_each_json_input(file.text, format, file.place, [&](const JsonInput& input) {
-    batch.sequences.push_back(input.has_text() ? encoder.encode(input.text()) : input.sequence(vocabulary));
+    batch.sequences.push_back(input.contains("text") ? encoder.encode(input.text())
+                                                     : input.sequence(vocabulary));
   });
   return 0;
 }
@@ -329,12 +330,12 @@ std::optional<CorpusSentence> SentenceStream::next_item() {
 }
 
 void SentenceStream::read_object(const JsonInput& input, CorpusSentence& sentence) const {
-  if (!input.has_text()) {
+  if (!input.contains("text")) {
     sentence.sequence = input.sequence(*vocabulary_);
     return;
   }
   TextInput text = input.text();
-  if (input.has_mentions())
+  if (input.contains("mentions"))
     sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
   sentence.sequence = encoder_->encode(std::move(text));
 }

@@ -113,8 +113,8 @@ std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const 
     return 0;
   }
   for_each_json_input(text, format, place, [&](const JsonInput& input) {
-    if (!input.has_text())
-      input.object().refuse("text", "is missing; this command needs text, not tokens or ids");
+    if (!input.contains("text"))
+      input.object.refuse("text", "is missing; this command needs text, not tokens or ids");
     inputs.push_back(input.text());
   });
   return 0;
