@@ -11,11 +11,8 @@
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::input {
-namespace {
 
 constexpr std::size_t kLongestBlock = std::size_t{1} << 30;
-
-}  // namespace
 
 void require_utf8(std::string_view text, const TextPlace& place) {
   const auto bad = find_ill_formed_utf8(text);

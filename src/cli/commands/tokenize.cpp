@@ -84,11 +84,7 @@ class TokenOutput {
  public:
   TokenOutput(const Target& target, const tokenizer::Tokenizer& tokenizer, const CommandOptions& options,
               Session& session)
-      : target_(target),
-        tokenizer_(tokenizer),
-        path_(options.model.model),
-        strip_markers_(options.output.strip_markers),
-        session_(session) {
+      : target_(target), tokenizer_(tokenizer), options_(options), session_(session) {
     if (target.is_folder()) {
       out_ = &folder_.emplace(target.path).open(fmt::format("tokens{}", target.format.extension));
     } else {
@@ -127,7 +123,7 @@ class TokenOutput {
             .set("schema", "attnctl.tokens/1")
             .set("attnctl", tool_record(session_))
             .set("tokenizer", Record()
-                                  .set("path", path_)
+                                  .set("path", options_.model.model)
                                   .set("vocabulary", tokenizer_.vocabulary().size())
                                   .set("truncation", value_of(tokenizer_.unapplied().at("truncation")))
                                   .set("padding", value_of(tokenizer_.unapplied().at("padding")))));
@@ -210,7 +206,8 @@ class TokenOutput {
     for (std::size_t i = 0; i < encoding.size(); ++i) {
       rows.push_back(
           {static_cast<std::int64_t>(i),
-           tokenizer_.vocabulary().label(token_of(tokenizer_, encoding.ids[i]), strip_markers_),
+           tokenizer_.vocabulary().label(token_of(tokenizer_, encoding.ids[i]),
+                                         options_.output.strip_markers),
            encoding.ids[i], std::int64_t{encoding.offsets[i].begin}, std::int64_t{encoding.offsets[i].end},
            encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(input, encoding, i)});
     }
@@ -222,7 +219,7 @@ class TokenOutput {
   [[nodiscard]] std::string heading() const {
     const report::TextOptions style = text_style(target_);
     std::string text = report::text_line(
-        {path_, fmt::format(": a vocabulary of {}", tokenizer_.vocabulary().size())}, style);
+        {options_.model.model, fmt::format(": a vocabulary of {}", tokenizer_.vocabulary().size())}, style);
     for (const auto& [name, section] : tokenizer_.unapplied().items()) {
       if (section.is_null()) continue;
       const auto field = [](const auto& item) { return item.key() + ' ' + item.value().dump(); };
@@ -235,8 +232,7 @@ class TokenOutput {
 
   const Target& target_;
   const tokenizer::Tokenizer& tokenizer_;
-  const std::string& path_;  // MODEL as the user gave it
-  bool strip_markers_;
+  const CommandOptions& options_;
   Session& session_;
   std::optional<OutputFolder> folder_;
   std::optional<OutputFile> file_;
