@@ -15,23 +15,15 @@ int run(int argc, char** argv);
 // Each function returns one subcommand with its options. If the run fails, the action throws an Error, whose
 // status becomes the exit status.
 
-Command analyze_command();
-Command weights_command();
-Command info_command();
-Command tokenize_command();
-Command verify_command();
-Command bench_command();
-Command experiment_command();
-Command study_command();
-Command merge_command();
-Command plan_command();
-Command explain_command();
+using MakeCommand = Command();
+MakeCommand analyze_command, weights_command, info_command, tokenize_command, verify_command, bench_command;
+MakeCommand experiment_command, study_command, merge_command, plan_command, explain_command;
 /// Returns the command `completion`, which prints a completion script. `root` must outlive the command and
 /// must have all subcommands when the action runs.
 Command completion_command(const Command& root);
 
 /// Returns the completion script of a shell ("bash", "zsh" or "fish") for the subcommands of `root`. It
-/// completes a value with the words of Option::allowed, Option::offered or a Choice (joined by commas if
+/// completes a value with the words of Option::allowed or Option::offered (joined by commas if
 /// Option::split is set or Option::type starts with LIST), else with file names if Option::type or the name
 /// of a positional argument contains FILE, PATH, DIR, MODEL, .npy or .npz, else with nothing.
 [[nodiscard]] std::string completion_script(const Command& root, std::string_view shell);

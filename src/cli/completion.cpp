@@ -39,7 +39,6 @@ Command complete(const Command& command) {
     if (option.names == "--explain" || (command.name == "explain" && option.positional()))
       option.offered = explained_names();
     if (option.allowed.empty()) option.allowed = option.offered;
-    if (const Choice* const choice = std::get_if<Choice>(&option.target)) option.allowed = choice->words;
   }
   Option names{.names = "COMMAND", .target = static_cast<std::string*>(nullptr)};
   for (const Command& subcommand : command.subcommands) {

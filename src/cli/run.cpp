@@ -55,7 +55,7 @@ void run_command_line(int argc, char** argv) {
       "  attnctl tokenize data/tiny-bert \"The cat sat on the mat.\"\n"
       "  attnctl info data/tiny-llama\n"
       "attnctl COMMAND --help shows the options of a command.";
-  for (Command (*const make)() :
+  for (MakeCommand* const make :
        {analyze_command, weights_command, info_command, tokenize_command, verify_command, bench_command,
         experiment_command, study_command, merge_command, plan_command, explain_command, schema_command})
     root.subcommands.push_back(make());

@@ -54,12 +54,6 @@ struct SurfaceToken {
   std::uint64_t line = 0;
 };
 
-/// A mention whose opening bracket in Entity= was read, but not yet its closing bracket.
-struct OpenMention {
-  std::string label;  // such as "e1" or "e1[1/2]"
-  std::size_t first = 0;
-};
-
 /// Sets the ranges of the words of a token that has the range `range`. Each word gets its own range if the
 /// joined forms of the words are the form of the token, otherwise the whole `range`.
 void share(const SurfaceToken& surface, tokenizer::TextRange range, ConlluSentence& sentence) {
@@ -210,10 +204,11 @@ class SentenceReader {
   }
 
   void close_mention(std::string_view label) {
-    const auto open = std::ranges::find(open_.rbegin(), open_.rend(), label, &OpenMention::label);
+    const auto open =
+        std::ranges::find(open_.rbegin(), open_.rend(), label, &decltype(open_)::value_type::first);
     if (open == open_.rend())
       refuse("MISC: Entity: the mention {} is closed but was not opened", in_quotes(label));
-    const std::size_t first = open->first;
+    const std::size_t first = open->second;
     open_.erase(std::next(open).base());
     const std::size_t bracket = std::min(label.find('['), label.size());
     const std::string_view entity = label.substr(0, bracket);
@@ -229,7 +224,7 @@ class SentenceReader {
   /// Drops mentions without words, and completes and sorts the others. Throws if a mention is not closed.
   void finish_mentions() {
     if (!open_.empty())
-      refuse("MISC: Entity: the mention {} is not closed in its sentence", in_quotes(open_.back().label));
+      refuse("MISC: Entity: the mention {} is not closed in its sentence", in_quotes(open_.back().first));
     std::vector<Mention>& mentions = sentence_.mentions;
     std::erase_if(mentions, [](const Mention& mention) { return mention.words.empty(); });
     for (Mention& mention : mentions) {
@@ -321,7 +316,8 @@ class SentenceReader {
   std::optional<std::string> text_;  // value of "# text"
   std::vector<SurfaceToken> surfaces_;
   std::vector<std::uint64_t> lines_;  // line number of each word
-  std::vector<OpenMention> open_;
+  // The label ("e1" or "e1[1/2]") and the first word of each mention of Entity= that is not closed yet.
+  std::vector<std::pair<std::string, std::size_t>> open_;
   std::size_t range_end_ = 0;  // ID of the last word of the latest multiword token; 0: none yet
 };
 

@@ -131,41 +131,42 @@ std::vector<std::int64_t> read_tokens(const tokenizer::PartConfig& list,
 
 }  // namespace
 
-JsonInput::JsonInput(tokenizer::PartConfig object) : object_(std::move(object)) {
-  if (!object_.node().is_object()) object_.refuse("", "need an object");
+JsonInput::JsonInput(tokenizer::PartConfig input) : object(std::move(input)) {
+  if (!object.node().is_object()) object.refuse("", "need an object");
   constexpr const char* kKinds[] = {"text", "tokens", "ids"};
   const auto present = [&](const char* kind) { return contains(kind); };
   if (std::ranges::count_if(kKinds, present) != 1)
-    object_.refuse("", "need exactly one of the keys \"text\", \"tokens\" and \"ids\"");
+    object.refuse("", "need exactly one of the keys \"text\", \"tokens\" and \"ids\"");
   const std::string_view kind = *std::ranges::find_if(kKinds, present);
-  for (const auto& member : object_.node().items()) {
+  for (const auto& member : object.node().items()) {
     const auto* const key = std::ranges::find(kKeys, member.key(), &JsonKey::name);
     if (key == kKeys.end()) {
-      object_.refuse(member.key(), "unsupported key; supported: " + join_texts(kKeys, &JsonKey::name));
+      object.refuse(member.key(), "unsupported key; supported: " + join_texts(kKeys, &JsonKey::name));
     }
     const bool goes = kind == "text" ? key->text : kind == "tokens" ? key->tokens : key->ids;
-    if (!goes) object_.refuse(member.key(), fmt::format("cannot be used together with \"{}\"", kind));
+    if (!goes) object.refuse(member.key(), fmt::format("cannot be used together with \"{}\"", kind));
   }
 }
 
 TextInput JsonInput::text() const {
   TextInput input;
-  input.text = object_.string("text");
-  if (contains("text_pair")) input.pair = object_.string("text_pair");
-  if (has_mentions() && input.pair) object_.refuse("mentions", "cannot be used together with \"text_pair\"");
-  if (contains("id")) input.id = read_label(object_, "id");
+  input.text = object.string("text");
+  if (contains("text_pair")) input.pair = object.string("text_pair");
+  if (contains("mentions") && input.pair)
+    object.refuse("mentions", "cannot be used together with \"text_pair\"");
+  if (contains("id")) input.id = read_label(object, "id");
   return input;
 }
 
 Sequence JsonInput::sequence(const tokenizer::Vocabulary& vocabulary) const {
   Sequence sequence;
-  sequence.ids = contains("ids") ? read_integers(object_, "ids", kLargestInteger)
-                                 : read_tokens(object_.at("tokens"), vocabulary);
+  sequence.ids = contains("ids") ? read_integers(object, "ids", kLargestInteger)
+                                 : read_tokens(object.at("tokens"), vocabulary);
   const auto parallel_list = [&](std::string_view key, std::int64_t largest) {
-    std::vector<std::int64_t> list = read_integers(object_, key, largest);
+    std::vector<std::int64_t> list = read_integers(object, key, largest);
     if (list.size() != sequence.ids.size()) {
-      object_.refuse(key, fmt::format("got {}, need {}, one for each token", counted(list.size(), "value"),
-                                      sequence.ids.size()));
+      object.refuse(key, fmt::format("got {}, need {}, one for each token", counted(list.size(), "value"),
+                                     sequence.ids.size()));
     }
     return list;
   };
@@ -174,12 +175,12 @@ Sequence JsonInput::sequence(const tokenizer::Vocabulary& vocabulary) const {
     for (const std::int64_t visible : parallel_list("mask", 1))
       sequence.key_visible.push_back(static_cast<std::uint8_t>(visible));
   }
-  if (contains("id")) sequence.id = read_label(object_, "id");
+  if (contains("id")) sequence.id = read_label(object, "id");
   return sequence;
 }
 
 ConlluSentence mentions_of(const JsonInput& input, TextInput& text) {
-  const std::vector<tokenizer::PartConfig> list = input.object().objects("mentions");
+  const std::vector<tokenizer::PartConfig> list = input.object.objects("mentions");
   const auto length = static_cast<std::uint32_t>(tokenizer::unicode::count_code_points(text.text));
   std::vector<WrittenMention> mentions;
   for (const tokenizer::PartConfig& item : list) mentions.push_back(read_mention(item, length));

@@ -17,16 +17,13 @@
 namespace attnctl::input {
 
 /// One input, as an object of a JSON or JSON Lines file.
-class JsonInput {
- public:
-  /// Checks the keys of an object. Throws Error(bad_input) if `object` is not a JSON object, if it does not
+struct JsonInput {
+  /// Checks the keys of an input. Throws Error(bad_input) if `input` is not a JSON object, if it does not
   /// have exactly one of the keys "text", "tokens" and "ids", or if another key is not allowed together with
   /// that key.
-  explicit JsonInput(tokenizer::PartConfig object);
+  explicit JsonInput(tokenizer::PartConfig input);
 
-  [[nodiscard]] bool has_text() const { return contains("text"); }
-  [[nodiscard]] bool has_mentions() const { return contains("mentions"); }
-  [[nodiscard]] const tokenizer::PartConfig& object() const { return object_; }
+  [[nodiscard]] bool contains(const char* key) const { return object.node().contains(key); }
   /// Returns the text of an object that has the key "text". Throws Error(bad_input) if a value is invalid or
   /// the object has both "mentions" and "text_pair".
   [[nodiscard]] TextInput text() const;
@@ -34,10 +31,7 @@ class JsonInput {
   /// is invalid or if `vocabulary` does not contain a token.
   [[nodiscard]] Sequence sequence(const tokenizer::Vocabulary& vocabulary) const;
 
- private:
-  [[nodiscard]] bool contains(const char* key) const { return object_.node().contains(key); }
-
-  tokenizer::PartConfig object_;
+  tokenizer::PartConfig object;
 };
 
 /// Returns the annotation of an object that has the keys "text" and "mentions". "mentions" is a list of

@@ -68,7 +68,8 @@ std::uint64_t read_sequences(const TextBlock& file, InputFormat format,
     return blank;
   }
   for_each_json_input(file.text, format, file.place, [&](const JsonInput& input) {
-    batch.sequences.push_back(input.has_text() ? encoder.encode(input.text()) : input.sequence(vocabulary));
+    batch.sequences.push_back(input.contains("text") ? encoder.encode(input.text())
+                                                     : input.sequence(vocabulary));
   });
   return 0;
 }
@@ -242,7 +243,7 @@ Sequence TextEncoder::encode(TextInput input) {
   std::optional<std::string_view> pair;
   if (input.pair) pair = *input.pair;
   tokenizer_->encode(input.text, pair, *state_, encoding_);
-  const std::size_t truncated = most_ ? truncate(encoding_, *most_) : 0;
+  const std::size_t truncated = most ? truncate(encoding_, *most) : 0;
   checks.add(input.text, encoding_, tokenizer_->vocabulary());
   Sequence sequence = make_text_sequence(std::move(input), encoding_);
   sequence.truncated = truncated;
@@ -329,12 +330,12 @@ std::optional<CorpusSentence> SentenceStream::next_item() {
 }
 
 void SentenceStream::read_object(const JsonInput& input, CorpusSentence& sentence) const {
-  if (!input.has_text()) {
+  if (!input.contains("text")) {
     sentence.sequence = input.sequence(*vocabulary_);
     return;
   }
   TextInput text = input.text();
-  if (input.has_mentions())
+  if (input.contains("mentions"))
     sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
   sentence.sequence = encoder_->encode(std::move(text));
 }

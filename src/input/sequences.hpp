@@ -53,21 +53,16 @@ class TextEncoder {
   TextEncoder(tokenizer::TokenizerOrigin origin, std::string model)
       : origin_(std::move(origin)), model_(std::move(model)) {}
 
-  /// From now on, encode() shortens texts of more than `most` tokens to `most` tokens (--truncate).
-  void truncate_to(std::size_t most) { most_ = most; }
-
   /// Returns the sequence of a text. Throws Error(bad_input) if the model has no tokenizer or its tokenizer
   /// is not supported, and the errors of Tokenizer::encode() and truncate().
   [[nodiscard]] Sequence encode(TextInput input);
 
-  /// Null before the first text was encoded.
-  [[nodiscard]] const tokenizer::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
-  TextChecks checks;  // counts of all texts that were encoded so far
+  std::optional<std::size_t> most;  // if set, encode() shortens texts of more tokens to this number
+  TextChecks checks;                // counts of all texts that were encoded so far
 
  private:
   tokenizer::TokenizerOrigin origin_;
   std::string model_;
-  std::optional<std::size_t> most_;
   std::optional<tokenizer::Tokenizer> tokenizer_;
   tokenizer::Tokenizer::StatePtr state_;
   tokenizer::Encoding encoding_;
@@ -88,7 +83,7 @@ std::uint64_t read_sequences(const TextBlock& file, InputFormat format,
                              const tokenizer::Vocabulary& vocabulary, TextEncoder& encoder, Batch& batch);
 
 /// Shortens sequences of more than `most` token ids to `most` ids (--truncate). Does not shorten embeddings
-/// and images. For texts, use TextEncoder::truncate_to().
+/// and images. For texts, use TextEncoder::most.
 void truncate_ids(Batch& batch, std::size_t most);
 
 /// Completes the sequences of a batch: sets the `id` (see InputIds) and, if the sequence has token ids, the

@@ -11,17 +11,8 @@
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::input {
-namespace {
 
 constexpr std::size_t kLongestBlock = std::size_t{1} << 30;
-
-/// Returns whether the line that ends at byte `end` is empty. The first line of the text counts as not empty.
-bool ends_blank_line(std::string_view text, std::size_t end) {
-  const std::size_t before = end > 0 && text[end - 1] == '\r' ? end - 1 : end;
-  return before > 0 && text[before - 1] == '\n';
-}
-
-}  // namespace
 
 void require_utf8(std::string_view text, const TextPlace& place) {
   const auto bad = find_ill_formed_utf8(text);
@@ -67,12 +58,13 @@ void TextBlocks::fill() {
 
 /// Returns the last position in `pending_` where a block may end; 0 if there is none.
 std::size_t TextBlocks::find_end() const {
-  std::size_t newline = pending_.rfind('\n');
-  while (newline != std::string::npos && format_ == InputFormat::conllu &&
-         !ends_blank_line(pending_, newline)) {
-    newline = newline == 0 ? std::string::npos : pending_.rfind('\n', newline - 1);
+  std::string_view text = pending_;
+  while (true) {
+    const std::size_t end = text.rfind('\n') + 1;  // npos + 1 is 0
+    text = text.substr(0, end > 0 ? end - 1 : 0);
+    if (format_ != InputFormat::conllu || end == 0 || text.ends_with('\n') || text.ends_with("\n\r"))
+      return end;
   }
-  return newline == std::string::npos ? 0 : newline + 1;
 }
 
 bool TextBlocks::next(TextBlock& block) {
@@ -118,8 +110,8 @@ std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const 
     return 0;
   }
   for_each_json_input(text, format, place, [&](const JsonInput& input) {
-    if (!input.has_text())
-      input.object().refuse("text", "is missing; this command needs text, not tokens or ids");
+    if (!input.contains("text"))
+      input.object.refuse("text", "is missing; this command needs text, not tokens or ids");
     inputs.push_back(input.text());
   });
   return 0;

@@ -112,7 +112,8 @@ std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence,
 }  // namespace
 
 std::vector<TextWord> white_space_words(std::string_view text) {
-  return runs_of(text, [](char32_t point) { return !tokenizer::unicode::is_white_space(point); });
+  return runs_of(
+      text, [](char32_t point) { return !tokenizer::unicode::is(point, tokenizer::unicode::white_space); });
 }
 
 std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words, tokenizer::TextRange range) {

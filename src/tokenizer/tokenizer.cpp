@@ -45,8 +45,9 @@ struct Tokenizer::Parts {
         post_processor(
             make_optional(file.document(), "post_processor",
                           [this](const PartConfig& part) { return make_post_processor(part, vocabulary); })),
-        truncation(file.parts.value("truncation", PartConfig::Json())),
-        padding(file.parts.value("padding", PartConfig::Json())),
+        unapplied(
+            PartConfig::Json::object({{"truncation", file.parts.value("truncation", PartConfig::Json())},
+                                      {"padding", file.parts.value("padding", PartConfig::Json())}})),
         model(make_token_model(file)) {
     if (file.document().has("decoder")) check_decoder(file.document().object("decoder"));
   }
@@ -56,7 +57,7 @@ struct Tokenizer::Parts {
   TextStep cut_raw, cut_normalized;  // cut at added tokens, before and after `normalizer`
   TextStep pre_tokenizer;
   PostProcessor post_processor;
-  PartConfig::Json truncation, padding;
+  PartConfig::Json unapplied;
   TokenModelPtr model;
 };
 
@@ -143,12 +144,8 @@ const Vocabulary& Tokenizer::vocabulary() const {
   return parts_->vocabulary;
 }
 
-const nlohmann::ordered_json& Tokenizer::truncation() const {
-  return parts_->truncation;
-}
-
-const nlohmann::ordered_json& Tokenizer::padding() const {
-  return parts_->padding;
+const nlohmann::ordered_json& Tokenizer::unapplied() const {
+  return parts_->unapplied;
 }
 
 void refuse_text(std::string_view model) {

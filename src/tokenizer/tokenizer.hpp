@@ -68,9 +68,9 @@ class Tokenizer {
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
   [[nodiscard]] const Vocabulary& vocabulary() const;
-  // The values of /truncation and /padding in tokenizer.json; null if missing. encode() does not apply them.
-  [[nodiscard]] const nlohmann::ordered_json& truncation() const;
-  [[nodiscard]] const nlohmann::ordered_json& padding() const;
+  /// Returns the object {"truncation": ..., "padding": ...} with the values of these keys in tokenizer.json,
+  /// which are null if missing. encode() does not apply them.
+  [[nodiscard]] const nlohmann::ordered_json& unapplied() const;
 
  private:
   struct Parts;

@@ -215,7 +215,8 @@ std::optional<unsigned char> byte_of(std::string_view token) {
   return std::from_chars(stop - 2, stop, byte, 16).ptr == stop ? std::optional(byte) : std::nullopt;
 }
 
-Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special)
+Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special,
+                       std::vector<std::string> separators, std::string_view mask)
     : tokens_(std::move(tokens)),
       ids_(tokens_.size()),
       special_(std::move(special)),
@@ -226,10 +227,12 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> s
   }
   for (const std::string& token : tokens_)
     unknown_.push_back(token == "[UNK]" || token == "<unk>" || byte_of(token).value_or(0) >= 0x80);
-  for (const std::string_view token : {"[SEP]", "</s>", "<|endoftext|>"}) {
-    if (const auto found = id(token)) mark_separator(*found);
+  separators.insert(separators.end(), {"[SEP]", "</s>", "<|endoftext|>"});
+  for (const std::string& token : separators) {
+    if (const auto found = id(token)) separators_.insert(*found);
   }
-  mask_ = id(id("[MASK]") ? "[MASK]" : "<mask>");
+  special_.insert(separators_.begin(), separators_.end());
+  mask_ = id(id(mask) ? mask : id("[MASK]") ? "[MASK]" : "<mask>");
 }
 
 std::optional<std::int64_t> Vocabulary::id(std::string_view token) const {

@@ -162,9 +162,10 @@ class MergeList {
 class Vocabulary {
  public:
   Vocabulary() = default;
-  /// `tokens` is indexed by id and has empty strings for unused ids. `special` has the ids of special tokens;
-  /// [SEP], </s> and <|endoftext|> are also special.
-  Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special);
+  /// `tokens` is indexed by id and has empty strings for unused ids. `special` has the ids of special tokens.
+  /// `separators` and `mask` are the tokens with these roles, as far as they are known.
+  Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special,
+             std::vector<std::string> separators = {}, std::string_view mask = {});
 
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
   [[nodiscard]] std::size_t size() const { return tokens_.size(); }
@@ -173,17 +174,12 @@ class Vocabulary {
   [[nodiscard]] std::optional<std::string_view> token(std::int64_t id) const;
   [[nodiscard]] bool is_special(std::int64_t id) const { return special_.contains(id); }
   void mark_special(std::int64_t id) { special_.insert(id); }
-  /// Returns whether a token ends or separates texts. These are [SEP], </s>, <|endoftext|> and the tokens of
-  /// mark_separator(), such as those that the tokenizer's files name as sep_token and eos_token.
+  /// Returns whether a token ends or separates texts. These are [SEP], </s>, <|endoftext|> and the tokens
+  /// that the tokenizer's files name as sep_token and eos_token. All of them are special.
   [[nodiscard]] bool is_separator(std::int64_t id) const { return separators_.contains(id); }
-  void mark_separator(std::int64_t id) {
-    separators_.insert(id);
-    special_.insert(id);
-  }
   /// Returns whether a token hides a token that the model predicts: the mask_token of the tokenizer's files,
   /// otherwise [MASK] or <mask>.
   [[nodiscard]] bool is_mask(std::int64_t id) const { return mask_ == id; }
-  void set_mask(std::int64_t id) { mask_ = id; }
   /// Returns whether a token stands for text that the vocabulary lacks: [UNK], <unk>, and the byte tokens of
   /// non-ASCII characters, <0x80> to <0xFF>.
   [[nodiscard]] bool is_unknown(std::int64_t id) const {

@@ -31,7 +31,7 @@ cli::Command sample_tree() {
              .help = "Which",
              .type = "LIST",
              .offered = {"syntax", "roles"}},
-            {.names = "--order", .target = cli::Choice{{"model", "cluster"}, {}}, .help = "Order"},
+            {.names = "--order", .target = &text, .help = "Order", .allowed = {"model", "cluster"}},
             {.names = "-o,--output", .target = &text, .help = "Where: the file's \"name\"", .type = "PATH"},
             {.names = "--digits", .target = &text, .help = "Decimals"},
             {.names = "--quiet", .target = &flag, .help = "Say nothing"}});

@@ -49,14 +49,10 @@ struct Look {
          cli::number("--count", &count, "Count", cli::positive()),
          {.names = "--digits", .target = &digits, .help = "Digits", .range = cli::Range{0, 9}},
          cli::number("--share", &share, "Share", cli::Range{0.0, 1.0})});
-    look.add("Lists",
-             {{.names = "-l,--list", .target = &list, .help = "List", .split = true},
-              cli::number("--numbers", &numbers, "Numbers"),
-              {.names = "--order",
-               .target = cli::choice<Order>(order, {{"model", Order::model}, {"cluster", Order::cluster}}),
-               .help = "Order",
-               .type = "ORDER"},
-              {"--quiet", &quiet, "Quiet"}});
+    look.add("Lists", {{.names = "-l,--list", .target = &list, .help = "List", .split = true},
+                       cli::number("--numbers", &numbers, "Numbers"),
+                       cli::choice("--order", order, {"model", "cluster"}, "Order"),
+                       {"--quiet", &quiet, "Quiet"}});
     for (const char* name : {"--text", "--ids"}) {
       look.add("Inputs", {{.names = name,
                            .target = [this, name](const std::string& word) { inputs.push_back(name + word); },
@@ -165,7 +161,7 @@ TEST_CASE("--help shows values, defaults and relations of options") {
            "  --share NUMBER:0 to 1=0.25  Share\n",
            "\nLists:\n  -l,--list TEXT ...          List\n",
            "  --numbers NUMBER=[1,2] ...  Numbers\n",
-           "  --order ORDER               Order\n",
+           "  --order model|cluster       Order\n",
            "  --quiet                     Quiet\n",
        }) {
     CHECK_MESSAGE(help.find(line) != std::string::npos, line, help);

@@ -62,8 +62,8 @@ class InputStream {
   [[nodiscard]] std::string read_all(std::size_t limit);
   /// The length of the file in bytes; nullopt for standard input.
   [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
-  /// Returns the offset in the file of byte `at` of the text, which must have been read. For a compressed file, it
-  /// is an estimate, which is exact at the end of the text.
+  /// Returns the offset in the file of byte `at` of the text, which must have been read. For a compressed
+  /// file, it is an estimate, which is exact at the end of the text.
   [[nodiscard]] std::uint64_t position(std::uint64_t at) const {
     if (!unpacker_ || unpacked_ == 0) return at;
     const double share = static_cast<double>(at) / static_cast<double>(unpacked_);

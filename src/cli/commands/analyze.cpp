@@ -171,24 +171,17 @@ void add_pattern_options(Command& command, AnalysisRequest& options) {
         "patterns of its heads (such as 3)",
         "HEAD"},
        {"--by-word", &request.by_word, "Merge word pieces into words in all pattern output"},
-       {"--pool-from",
-        choice<analysis::PoolFrom>(
-            request.pool_from, {{"mean", analysis::PoolFrom::mean}, {"first", analysis::PoolFrom::first}}),
-        "With --by-word: the attention from a word is the mean over its pieces, or that of its first piece "
-        "(default: mean)"}});
+       choice("--pool-from", request.pool_from, {"mean", "first"},
+              "With --by-word: the attention from a word is the mean over its pieces, or that of its first "
+              "piece "
+              "(default: mean)")});
   command.add(
       "Values of patterns, rollout, flow and contributions",
-      {{"--weighting",
-        choice<analysis::Weighting>(request.weighting, {{"weights", analysis::Weighting::weights},
-                                                        {"norm", analysis::Weighting::norm},
-                                                        {"norm-row", analysis::Weighting::norm_row}}),
-        "Values of patterns: weights, norm (weight times the length of the value vector after W_O) or "
-        "norm-row (norm, with rows that sum to 1) (default: weights)"},
-       {"--rollout-fusion",
-        choice<analysis::HeadFusion>(request.rollout.fusion, {{"mean", analysis::HeadFusion::mean},
-                                                              {"max", analysis::HeadFusion::max},
-                                                              {"min", analysis::HeadFusion::min}}),
-        "How rollout and flow combine the heads of a layer (default: mean)"},
+      {choice("--weighting", request.weighting, {"weights", "norm", "norm-row"},
+              "Values of patterns: weights, norm (weight times the length of the value vector after W_O) or "
+              "norm-row (norm, with rows that sum to 1) (default: weights)"),
+       choice("--rollout-fusion", request.rollout.fusion, {"mean", "max", "min"},
+              "How rollout and flow combine the heads of a layer (default: mean)"),
        number("--rollout-residual", &request.rollout.residual,
               "Weight of the residual connection in rollout and flow", Range{0.0, 1.0}),
        {"--rollout-from", &request.rollout_from,
@@ -218,11 +211,9 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
        {"--across-layers", &options.across_layers,
         "Compare the heads of all selected layers with each other, not only the heads of one layer"},
        {"--fold-norm", &options.fold_norm, "Multiply W_Q, W_K and W_V by the gain of the norm before them"},
-       {"--order",
-        choice<inspect::HeadOrder>(
-            options.order, {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
-        "Order of heads in heatmaps of similarity: model (by number) or cluster (similar heads are adjacent, "
-        "with a dendrogram) (default: model)"},
+       choice("--order", options.order, {"model", "cluster"},
+              "Order of heads in heatmaps of similarity: model (by number) or cluster (similar heads are "
+              "adjacent, with a dendrogram) (default: model)"),
        {.names = "--similarity",
         .target = &options.similarity,
         .help = "With --include map: similarities of heads to use, of: qk, ov, w_q, w_k, w_v, w_o",

@@ -136,10 +136,13 @@ class BenchStages {
     if (open.model.config().head.present) (void)open.model.head();
   }
 
-  /// Runs all layers completely, and sums the weights of each pattern.
-  void forward(Warnings& warnings) { sum_patterns(true, warnings); }
-  /// As forward(), but the last layer stops after its patterns.
-  void patterns(Warnings& warnings) { sum_patterns(false, warnings); }
+  /// Sums the weights of each pattern. If `end` is false, the last layer stops after its patterns.
+  template <bool end>
+  void sum(Warnings& warnings) {
+    PatternSums sums(open_.model.config(), end);
+    forward::Observer* const observers[] = {&sums};
+    pass(observers, warnings);
+  }
   void analyze(Warnings& warnings) {
     analysis::PatternMetrics metrics(selection_, false);
     forward::Observer* const observers[] = {&metrics};
@@ -214,12 +217,6 @@ class BenchStages {
     forward::run_forward(open_.model, batch_, selection_, observers, context);
   }
 
-  void sum_patterns(bool end, Warnings& warnings) const {
-    PatternSums sums(open_.model.config(), end);
-    forward::Observer* const observers[] = {&sums};
-    pass(observers, warnings);
-  }
-
   const ModelOptions& options_;
   const OpenModel& open_;
   Session& session_;
@@ -246,8 +243,8 @@ struct StageRow {
 };
 constexpr std::array kStages = {
     StageRow{"load", &BenchStages::load, Layers::none, When::before, false, false},
-    StageRow{"forward", &BenchStages::forward, Layers::to_end, When::per_input, false, false},
-    StageRow{"patterns", &BenchStages::patterns, Layers::to_patterns, When::per_input, false, false},
+    StageRow{"forward", &BenchStages::sum<true>, Layers::to_end, When::per_input, false, false},
+    StageRow{"patterns", &BenchStages::sum<false>, Layers::to_patterns, When::per_input, false, false},
     StageRow{"analyze", &BenchStages::analyze, Layers::to_patterns, When::per_input, false, false},
     StageRow{"capture", &BenchStages::capture, Layers::to_end, When::per_input, true, false},
     StageRow{"write_json", &BenchStages::write<Form::document>, Layers::none, When::per_input, true, true},
@@ -362,14 +359,6 @@ double rounded(double value) {
   return std::round(value * 1e4) / 1e4;
 }
 
-std::vector<StageRow> choose_stages(const BenchOptions& options) {
-  std::vector<StageRow> chosen;
-  std::ranges::copy_if(kStages, std::back_inserter(chosen), [&](const StageRow& row) {
-    return options.stages.empty() || std::ranges::find(options.stages, row.name) != options.stages.end();
-  });
-  return chosen;
-}
-
 /// One run of `bench`. The speed of the machine changes with time, so it is measured at the beginning and
 /// after the stages of each batch of inputs. Only the best measurement is used.
 class BenchRun {
@@ -380,8 +369,11 @@ class BenchRun {
         session_(options.run),
         open_(open_model(options.model, session_.warnings)),
         inputs_(bench_inputs(options, open_, session_.warnings)),
-        chosen_(choose_stages(options)),
-        stages_(options.model, open_, session_) {}
+        stages_(options.model, open_, session_) {
+    std::ranges::copy_if(kStages, std::back_inserter(chosen_), [&](const StageRow& row) {
+      return options.stages.empty() || std::ranges::find(options.stages, row.name) != options.stages.end();
+    });
+  }
 
   void run() {
     ResultWriter writer(target_, options_.output, session_);

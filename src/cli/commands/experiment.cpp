@@ -25,11 +25,33 @@
 namespace attnctl::cli {
 namespace {
 
-/// The options that experiments share, and the options of single experiments that name files.
+/// The options of all experiments. Each experiment adds some of them to its command.
 struct ExperimentOptions : CommandOptions {
-  std::string keys;   // --keys: numbers or a file
-  std::string save;   // --save: a folder
   bool show = false;  // draw charts in text output
+  textbook::AveragingOptions averaging;
+  textbook::DiversityOptions diversity;
+  std::optional<std::size_t> d_head;
+  std::string circuit = "qk";
+  std::string save;  // --save: a folder
+  std::string keys;  // --keys: numbers or a file
+  textbook::HeadsOptions widths;
+  textbook::PositionsOptions encodings;
+  std::optional<std::size_t> positions, d;
+  textbook::ScalingOptions scaling;
+  double saturation = 0.99;
+  textbook::DistanceOptions distance;
+  std::string by = "layer";
+  textbook::GradientsOptions gradients;
+  std::string target;                   // empty: the token with the largest logit
+  std::optional<std::size_t> position;  // nullopt: the last position
+  std::vector<std::string> kinds = {"full", "window:8", "block:16", "strided:8", "linear"};
+  std::string grid;
+  std::size_t layer = 0;
+  std::optional<std::size_t> n;
+  model::RandomLayer random;
+  bool causal = false;
+
+  [[nodiscard]] bool has_model() const { return !model.model.empty(); }
 };
 using Experiment = std::function<textbook::ExperimentResult(Session& session)>;
 
@@ -84,57 +106,50 @@ std::vector<Option> without_model(std::vector<Option> options) {
   return options;
 }
 
-Experiment add_averaging(Command& command, ExperimentOptions& /*options*/) {
+Experiment add_averaging(Command& command, ExperimentOptions& shared) {
   command.about = "A head returns one average of values; to return several values, several heads are needed";
-  auto options = std::make_shared<textbook::AveragingOptions>();
+  textbook::AveragingOptions& options = shared.averaging;
   command.add(
-      {number("--targets", &options->targets,
+      {number("--targets", &options.targets,
               "Largest number of values to return at once, and largest number of heads", Range{1, 64}),
-       number("--others", &options->others, "Number of other tokens in the input", Range{0, 1024}),
-       number("--d-value", &options->d_value, "Width of a value vector", Range{1, 4096}),
-       number("--sharpness", &options->sharpness,
+       number("--others", &options.others, "Number of other tokens in the input", Range{0, 1024}),
+       number("--d-value", &options.d_value, "Width of a value vector", Range{1, 4096}),
+       number("--sharpness", &options.sharpness,
               "Score of a query and a key that match; all other scores are 0", Range{0.0, 700.0}),
-       number("--steps", &options->steps,
+       number("--steps", &options.steps,
               "Number of gradient descent steps that search for scores with a smaller error",
               Range{0, 1 << 20})});
-  add_seed(command, options->seed);
+  add_seed(command, options.seed);
   command.footer =
       "Examples:\n  attnctl experiment averaging --targets 3 --format text\n"
       "  attnctl experiment averaging -o averaging.svg";
-  return [options](Session& session) { return textbook::averaging_experiment(*options, session.pool); };
+  return [&options](Session& session) { return textbook::averaging_experiment(options, session.pool); };
 }
 
-struct DiversityRequest {
-  const ExperimentOptions& shared;
-  textbook::DiversityOptions options = {};
-  std::optional<std::size_t> d_head = {};
-  std::string circuit = "qk";
-};
-
 /// Writes two models of the family `attention` and their configuration to the folder of --save.
-void save_weights(const DiversityRequest& request, Session& session) {
-  const std::filesystem::path folder = request.shared.save;
+void save_weights(const std::filesystem::path& folder, const textbook::DiversityOptions& options,
+                  Session& session) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(Status::environment, "{}: {}", escaped(folder.native()), error.message());
   for (const bool specialised : {false, true}) {
     OutputFile out(folder / kSaved[specialised ? 1 : 0]);
     report::NpzWriter writer(out);
-    for (const Tensor& tensor : textbook::diversity_weights(request.options, specialised, session.pool))
+    for (const Tensor& tensor : textbook::diversity_weights(options, specialised, session.pool))
       writer.add(tensor.name, tensor);
     writer.close();
     out.commit();
   }
   OutputFile config(folder / kSaved[2]);
-  config.write(fmt::format("{{\"model_type\": \"attention\", \"heads\": {}}}\n", request.options.heads));
+  config.write(fmt::format("{{\"model_type\": \"attention\", \"heads\": {}}}\n", options.heads));
   config.commit();
 }
 
-textbook::ExperimentResult run_diversity(DiversityRequest request, Session& session) {
-  textbook::DiversityOptions& options = request.options;
-  if (const std::string& name = request.shared.model.model; !name.empty()) {
-    const model::Model model =
-        model::Model::bind(checkpoint::open_model_source(name, {}, session.warnings), session.warnings);
+textbook::ExperimentResult run_diversity(const ExperimentOptions& request, Session& session) {
+  textbook::DiversityOptions options = request.diversity;
+  if (request.has_model()) {
+    const model::Model model = model::Model::bind(
+        checkpoint::open_model_source(request.model.model, {}, session.warnings), session.warnings);
     const analysis::Circuit circuit = request.circuit == "ov" ? analysis::Circuit::ov : analysis::Circuit::qk;
     return textbook::model_diversity_experiment(model, circuit, options, session.pool, session.warnings);
   }
@@ -142,30 +157,29 @@ textbook::ExperimentResult run_diversity(DiversityRequest request, Session& sess
     fail(Status::usage, "--heads: {} heads do not divide --d {}; give --d-head", options.heads, options.d);
   options.d_head = request.d_head.value_or(options.d / options.heads);
   textbook::ExperimentResult result = textbook::diversity_experiment(options, session.pool);
-  if (!request.shared.save.empty()) save_weights(request, session);
+  if (!request.save.empty()) save_weights(request.save, options, session);
   return result;
 }
 
-Experiment add_diversity(Command& command, ExperimentOptions& shared) {
+Experiment add_diversity(Command& command, ExperimentOptions& request) {
   command.about = "Effective ranks and similarity of heads with random, specialised and trained weights";
-  auto request = std::make_shared<DiversityRequest>(DiversityRequest{shared});
-  textbook::DiversityOptions& options = request->options;
+  textbook::DiversityOptions& options = request.diversity;
   command.add(without_model(
       {number("--d", &options.d, "Width of the input of the heads", Range{1, 1 << 15}),
        number("--heads", &options.heads, "Number of heads", Range{1, 1024}),
-       number("--d-head", &request->d_head, "Width of a head (default: d / heads)", Range{1, 1 << 15}),
+       number("--d-head", &request.d_head, "Width of a head (default: d / heads)", Range{1, 1 << 15}),
        number("--gain", &options.gain,
               "Factor on the weights of the input dimensions in which a head is specialised",
               Range{1e-6, 1e6})}));
   command.add(
       {number("--draws", &options.draws, "Number of times that random weights are drawn", Range{1, 10000})});
-  command.add(without_model({{"--save", &shared.save,
+  command.add(without_model({{"--save", &request.save,
                               "Write the weights of the first draw as models to this folder: random.npz, "
                               "specialised.npz and config.json"}}));
-  command.add({{"--model", &shared.model.model,
+  command.add({{"--model", &request.model.model,
                 "Compare the heads of this trained model with random heads of the same shapes"}});
   command.add(with_model({{.names = "--circuit",
-                           .target = &request->circuit,
+                           .target = &request.circuit,
                            .help = "Product of weights to compare: qk (W_Q and W_K) or ov (W_V and W_O)",
                            .show_default = true,
                            .allowed = {"qk", "ov"}}}));
@@ -175,7 +189,7 @@ Experiment add_diversity(Command& command, ExperimentOptions& shared) {
       "  attnctl experiment diversity --model data/tiny-llama --format text\n"
       "  attnctl experiment diversity --picture similarity -o diversity.svg\n"
       "  attnctl experiment diversity --save weights -o diversity.json";
-  return [request](Session& session) { return run_diversity(*request, session); };
+  return [&request](Session& session) { return run_diversity(request, session); };
 }
 
 OwnedMatrix<double> read_keys(const std::string& given) {
@@ -207,30 +221,24 @@ Experiment add_hull(Command& command, ExperimentOptions& options) {
   };
 }
 
-Experiment add_heads(Command& command, ExperimentOptions& /*options*/) {
+Experiment add_heads(Command& command, ExperimentOptions& shared) {
   command.about = "Costs and benefits of dividing a width among several heads";
-  auto options = std::make_shared<textbook::HeadsOptions>();
+  textbook::HeadsOptions& options = shared.widths;
   command.add(
-      {number("--d", &options->d, "Width that is divided among the heads", Range{1, 4096}),
-       number("--heads", &options->heads, "Numbers of heads to compare; each must divide d", Range{1, 1024}),
-       number("--length", &options->length, "Number of tokens", Range{1, 1024})});
-  add_seed(command, options->seed);
+      {number("--d", &options.d, "Width that is divided among the heads", Range{1, 4096}),
+       number("--heads", &options.heads, "Numbers of heads to compare; each must divide d", Range{1, 1024}),
+       number("--length", &options.length, "Number of tokens", Range{1, 1024})});
+  add_seed(command, options.seed);
   command.footer =
       "Examples:\n  attnctl experiment heads --format text\n"
       "  attnctl experiment heads --d 256 --heads 1,8,32 -o heads.svg";
-  return [options](Session& session) { return textbook::heads_experiment(*options, session.pool); };
+  return [&options](Session& session) { return textbook::heads_experiment(options, session.pool); };
 }
 
-struct PositionsRequest {
-  const ModelOptions& model;
-  textbook::PositionsOptions options = {};
-  std::optional<std::size_t> positions = {}, d = {};
-};
-
-textbook::ExperimentResult run_positions(PositionsRequest request, Session& session) {
-  textbook::PositionsOptions& options = request.options;
+textbook::ExperimentResult run_positions(const ExperimentOptions& request, Session& session) {
+  textbook::PositionsOptions options = request.encodings;
   std::optional<OpenModel> open;
-  if (!request.model.model.empty()) {
+  if (request.has_model()) {
     open = open_model(request.model, session.warnings);
     const model::ModelConfig& config = open->model.config();
     options.model = &open->model;
@@ -242,29 +250,28 @@ textbook::ExperimentResult run_positions(PositionsRequest request, Session& sess
   return textbook::positions_experiment(options, session.pool);
 }
 
-Experiment add_positions(Command& command, ExperimentOptions& shared) {
+Experiment add_positions(Command& command, ExperimentOptions& request) {
   command.about = "Properties of position encodings, and attention without positions";
-  auto request = std::make_shared<PositionsRequest>(PositionsRequest{shared.model});
   command.add(
-      {number("--positions", &request->positions,
+      {number("--positions", &request.positions,
               "Number of positions (default: 64; with --model: the model's number of positions, up to 512)",
               Range{2, 4096}),
-       number("--d", &request->d,
+       number("--d", &request.d,
               "Width of sinusoidal positions, an even number (default: 64; with --model: the model's width)",
               Range{2, 16384}),
-       number("--far", &request->options.far,
+       number("--far", &request.encodings.far,
               "First of the distant positions for which the rotation residual is also measured",
               Range{0L, 1'000'000'000'000}),
-       number("--heads", &request->options.heads,
+       number("--heads", &request.encodings.heads,
               "Number of heads of the random layer that receives its tokens in another order; must divide d",
               positive()),
-       {"--model", &shared.model.model, "Also examine the positions of this model"}});
-  add_seed(command, request->options.seed);
+       {"--model", &request.model.model, "Also examine the positions of this model"}});
+  add_seed(command, request.encodings.seed);
   command.footer =
       "Examples:\n  attnctl experiment positions --positions 8 --format text\n"
       "  attnctl experiment positions --d 512 --picture matrix -o positions.svg\n"
       "  attnctl experiment positions --model data/tiny-bert --positions 8 --format text";
-  return [request](Session& session) { return run_positions(*request, session); };
+  return [&request](Session& session) { return run_positions(request, session); };
 }
 
 // --- Experiments that use a trained model and inputs if --model is given, and generated numbers otherwise
@@ -275,13 +282,25 @@ std::size_t token_count(const input::Batch& batch) {
   return tokens;
 }
 
-/// A model and its inputs; without inputs on the command line, one sequence of seeded random ids.
-class ModelRun {
- public:
+input::Sequence random_sequence(const model::ModelConfig& config, std::uint64_t seed) {
+  if (config.embedding.vocabulary == 0) {
+    fail(Status::bad_input, "the model has no embedding table: give {}",
+         config.embedding.pixels.present() ? "--pixels" : "--embeddings");
+  }
+  Random random(seed);
+  input::Sequence sequence;
+  sequence.ids.resize(std::min<std::size_t>(128, config.max_positions.value_or(128)));
+  for (std::int64_t& id : sequence.ids)
+    id = static_cast<std::int64_t>(random.next() % config.embedding.vocabulary);
+  return sequence;
+}
+
+/// A model and its inputs; without inputs on the command line, one random_sequence().
+struct ModelRun {
   ModelRun(const CommandOptions& options, std::uint64_t inputs_seed, Session& session)
-      : open(open_model(options.model, session.warnings)), seed_(inputs_seed) {
+      : open(open_model(options.model, session.warnings)), seed(inputs_seed) {
     if (options.inputs.items.empty()) {
-      batch.sequences.push_back(random_sequence());
+      batch.sequences.push_back(random_sequence(open.model.config(), seed));
       input::finish_batch(batch, open.vocabulary);
     } else {
       batch = read_inputs(options.inputs, open, session.warnings);
@@ -299,32 +318,16 @@ class ModelRun {
   }
 
   void describe(textbook::ExperimentResult& result) const {
-    result.seed = seed_;
+    result.seed = seed;
     result.parameters.set("model", open.model.name())
         .set("inputs", batch.sequences.size())
         .set("tokens", token_count(batch));
   }
 
   OpenModel open;
+  std::uint64_t seed;
   input::Batch batch;
   forward::Selection selection;
-
- private:
-  [[nodiscard]] input::Sequence random_sequence() const {
-    const model::ModelConfig& config = open.model.config();
-    if (config.embedding.vocabulary == 0) {
-      fail(Status::bad_input, "the model has no embedding table: give {}",
-           config.embedding.pixels.present() ? "--pixels" : "--embeddings");
-    }
-    Random random(seed_);
-    input::Sequence sequence;
-    sequence.ids.resize(std::min<std::size_t>(128, config.max_positions.value_or(128)));
-    for (std::int64_t& id : sequence.ids)
-      id = static_cast<std::int64_t>(random.next() % config.embedding.vocabulary);
-    return sequence;
-  }
-
-  std::uint64_t seed_;
 };
 
 void add_model_experiment(Command& command, CommandOptions& options, bool heads) {
@@ -340,15 +343,9 @@ void add_model_experiment(Command& command, CommandOptions& options, bool heads)
   for (std::size_t i = first; i < command.options.size(); ++i) command.options[i].needs = "--model";
 }
 
-struct ScalingRequest {
-  const CommandOptions& trained;
-  textbook::ScalingOptions made = {};
-  double saturation = 0.99;
-};
-
-textbook::ExperimentResult run_scaling(const ScalingRequest& request, Session& session) {
-  if (request.trained.model.model.empty()) return textbook::scaling_experiment(request.made, session.pool);
-  const ModelRun run(request.trained, request.made.seed, session);
+textbook::ExperimentResult run_scaling(const ExperimentOptions& request, Session& session) {
+  if (!request.has_model()) return textbook::scaling_experiment(request.scaling, session.pool);
+  const ModelRun run(request, request.scaling.seed, session);
   analysis::Temperatures temperatures(run.selection, request.saturation);
   run.observe(temperatures, session);
   textbook::ExperimentResult result = textbook::scaling_of_model(temperatures.finish(session.pool));
@@ -357,15 +354,9 @@ textbook::ExperimentResult run_scaling(const ScalingRequest& request, Session& s
   return result;
 }
 
-struct DistanceRequest {
-  const CommandOptions& trained;
-  textbook::DistanceOptions built = {};
-  std::string by = "layer";
-};
-
-textbook::ExperimentResult run_distance(const DistanceRequest& request, Session& session) {
-  if (request.trained.model.model.empty()) return textbook::distance_experiment(request.built);
-  const ModelRun run(request.trained, request.built.seed, session);
+textbook::ExperimentResult run_distance(const ExperimentOptions& request, Session& session) {
+  if (!request.has_model()) return textbook::distance_experiment(request.distance);
+  const ModelRun run(request, request.distance.seed, session);
   analysis::DistanceProfile profile(run.selection);
   run.observe(profile, session);
   textbook::ExperimentResult result =
@@ -374,13 +365,6 @@ textbook::ExperimentResult run_distance(const DistanceRequest& request, Session&
   result.parameters.set("by", request.by);
   return result;
 }
-
-struct GradientsRequest {
-  const CommandOptions& trained;  // --heads: without --model, the number of heads
-  textbook::GradientsOptions made = {};
-  std::string target = {};                   // empty: the token with the largest logit
-  std::optional<std::size_t> position = {};  // nullopt: the last position
-};
 
 std::size_t head_count(const std::string& heads) {
   constexpr std::size_t most = 4096;
@@ -410,7 +394,7 @@ std::size_t target_id(const std::string& target, const OpenModel& open) {
   return static_cast<std::size_t>(*id);
 }
 
-textbook::LogitAttribution trace_back(const GradientsRequest& request, const ModelRun& run,
+textbook::LogitAttribution trace_back(const ExperimentOptions& request, const ModelRun& run,
                                       const input::Sequence& sequence, std::optional<std::size_t> token,
                                       Session& session) {
   const std::size_t position = request.position.value_or(sequence.queries() - 1);
@@ -422,7 +406,7 @@ textbook::LogitAttribution trace_back(const GradientsRequest& request, const Mod
                           run.selection.heads);
   result.input = sequence.id;
   const auto label = [&](std::string_view text) {
-    return run.open.vocabulary.label(text, request.trained.output.strip_markers);
+    return run.open.vocabulary.label(text, request.output.strip_markers);
   };
   for (const std::string& text : sequence.tokens) result.tokens.push_back(label(text));
   result.position = position;
@@ -431,14 +415,14 @@ textbook::LogitAttribution trace_back(const GradientsRequest& request, const Mod
   return result;
 }
 
-textbook::ExperimentResult run_gradients(const GradientsRequest& request, Session& session) {
-  if (request.trained.model.model.empty()) {
-    textbook::GradientsOptions made = request.made;
-    const std::string& heads = request.trained.selection.heads;
+textbook::ExperimentResult run_gradients(const ExperimentOptions& request, Session& session) {
+  if (!request.has_model()) {
+    textbook::GradientsOptions made = request.gradients;
+    const std::string& heads = request.selection.heads;  // without --model, the number of heads
     if (!heads.empty()) made.heads = head_count(heads);
     return textbook::gradients_experiment(made, session.pool);
   }
-  const ModelRun run(request.trained, request.made.seed, session);
+  const ModelRun run(request, request.gradients.seed, session);
   std::optional<std::size_t> token;
   if (!request.target.empty()) token = target_id(request.target, run.open);
   std::vector<textbook::LogitAttribution> inputs;
@@ -453,16 +437,6 @@ textbook::ExperimentResult run_gradients(const GradientsRequest& request, Sessio
   return result;
 }
 
-struct KindsRequest {
-  const CommandOptions& trained;  // without --model: a layer with random weights
-  std::vector<std::string> kinds = {"full", "window:8", "block:16", "strided:8", "linear"};
-  std::string grid = {};
-  std::size_t layer = 0;
-  std::optional<std::size_t> n = {};
-  model::RandomLayer random = {};
-  bool causal = false;
-};
-
 std::optional<analysis::AxialGrid> parse_grid(const std::string& text) {
   if (text.empty()) return std::nullopt;
   const std::vector<std::string_view> numbers = split(text, 'x');
@@ -476,7 +450,7 @@ std::optional<analysis::AxialGrid> parse_grid(const std::string& text) {
   return analysis::AxialGrid{*rows, *columns};
 }
 
-textbook::KindsOptions kinds_options(const KindsRequest& request, const Session& session) {
+textbook::KindsOptions kinds_options(const ExperimentOptions& request, const Session& session) {
   textbook::KindsOptions options;
   options.layer = request.layer;
   options.memory = session.options.memory;
@@ -493,7 +467,7 @@ textbook::KindsOptions kinds_options(const KindsRequest& request, const Session&
 
 constexpr std::size_t kMostTokens = 1 << 20;  // in the input of the random layer
 
-input::Batch random_input(const KindsRequest& request, const std::optional<analysis::AxialGrid>& grid) {
+input::Batch random_input(const ExperimentOptions& request, const std::optional<analysis::AxialGrid>& grid) {
   const std::size_t tokens = grid ? grid->rows * grid->columns : 0;
   const std::size_t n = request.n.value_or(grid && tokens <= kMostTokens ? tokens : 256);
   input::Batch batch;
@@ -521,20 +495,20 @@ void check_layer_and_grid(const textbook::KindsOptions& options, const model::Mo
   }
 }
 
-textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
+textbook::ExperimentResult run_kinds(const ExperimentOptions& request, Session& session) {
   const textbook::KindsOptions options = kinds_options(request, session);
-  const bool drawn = request.trained.model.model.empty();
-  if (drawn && !request.trained.inputs.items.empty())
+  const bool drawn = !request.has_model();  // a layer with random weights
+  if (drawn && !request.inputs.items.empty())
     fail(Status::usage, "inputs need --model; remove them, or give --model");
   if (drawn && request.random.d_model % request.random.heads != 0) {
     fail(Status::usage, "--heads: got {}, need a divisor of --d {}", request.random.heads,
          request.random.d_model);
   }
   std::optional<OpenModel> open;
-  if (!drawn) open = open_model(request.trained.model, session.warnings);
+  if (!drawn) open = open_model(request.model, session.warnings);
   const model::Model model = drawn ? model::random_layer(request.random, session.warnings) : open->model;
-  input::Batch batch = drawn ? random_input(request, options.grid)
-                             : read_inputs(request.trained.inputs, *open, session.warnings);
+  input::Batch batch =
+      drawn ? random_input(request, options.grid) : read_inputs(request.inputs, *open, session.warnings);
   if (request.causal) {
     for (input::Sequence& sequence : batch.sequences) sequence.causal = true;
   }
@@ -543,7 +517,7 @@ textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& sessi
   textbook::ExperimentResult result = textbook::kinds_experiment(model, batch, options, context);
   const model::AttentionConfig& attention = model.config().layers[options.layer].attention;
   result.seed = request.random.seed;
-  result.parameters.set("model", drawn ? Value() : Value(request.trained.model.model))
+  result.parameters.set("model", drawn ? Value() : Value(request.model.model))
       .set("layer", options.layer)
       .set("inputs", batch.sequences.size())
       .set("tokens", token_count(batch))
@@ -560,10 +534,9 @@ textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& sessi
 Experiment add_scaling(Command& command, ExperimentOptions& options) {
   command.about =
       "Why scores are divided by sqrt(d_k): variance of scores, saturation of the softmax, gradients";
-  auto request = std::make_shared<ScalingRequest>(ScalingRequest{options});
-  textbook::ScalingOptions& made = request->made;
+  textbook::ScalingOptions& made = options.scaling;
   add_model_experiment(command, options, true);
-  command.add(with_model({number("--saturation", &request->saturation,
+  command.add(with_model({number("--saturation", &options.saturation,
                                  "With --model: a row is saturated if its largest weight is over this value",
                                  Range{0.0, 1.0})}));
   command.add(without_model(
@@ -578,46 +551,44 @@ Experiment add_scaling(Command& command, ExperimentOptions& options) {
       "Examples:\n  attnctl experiment scaling --format text\n"
       "  attnctl experiment scaling --d-k 16,64,256 -o scaling.svg\n"
       "  attnctl experiment scaling --model data/tiny-bert --text \"The cat sat on the mat.\" --format text";
-  return [request](Session& session) { return run_scaling(*request, session); };
+  return [&options](Session& session) { return run_scaling(options, session); };
 }
 
 Experiment add_kinds(Command& command, ExperimentOptions& options) {
   command.about =
       "Window, block, strided and linear attention: costs and difference from full attention; with --grid, "
       "costs of axial attention";
-  auto request = std::make_shared<KindsRequest>(KindsRequest{options});
   command.add(
       {{.names = "--kinds",
-        .target = &request->kinds,
+        .target = &options.kinds,
         .help = "Kinds of attention to compare, of: " + std::string(model::kAttentionKinds),
         .show_default = true,
         .split = true},
-       {"--grid", &request->grid,
+       {"--grid", &options.grid,
         "Add the costs of axial attention over the tokens, read as a grid of this number of rows x columns",
         "16x16"},
-       {"--causal", &request->causal, "Hide from each token the tokens after it"},
+       {"--causal", &options.causal, "Hide from each token the tokens after it"},
        {"--model", &options.model.model,
         "Use a layer of this model, with inputs (default: a layer with random weights and inputs)"},
        {"--config", &options.model.config, "Configuration file that replaces the one of --model", "FILE"},
-       number("--layer", &request->layer, "Layer of --model to use, counted from 0"),
-       number("--n", &request->n,
+       number("--layer", &options.layer, "Layer of --model to use, counted from 0"),
+       number("--n", &options.n,
               "Number of tokens in the input of the random layer (default: those of --grid, otherwise 256)",
               Range{std::size_t{1}, kMostTokens}),
-       number("--d", &request->random.d_model, "Width of the random layer", Range{1, 1 << 14}),
-       number("--heads", &request->random.heads, "Number of heads of the random layer", Range{1, 1 << 14})});
-  add_seed(command, request->random.seed);
+       number("--d", &options.random.d_model, "Width of the random layer", Range{1, 1 << 14}),
+       number("--heads", &options.random.heads, "Number of heads of the random layer", Range{1, 1 << 14})});
+  add_seed(command, options.random.seed);
   add_input_options(command, options.inputs);
   command.footer =
       "Examples:\n  attnctl experiment kinds --grid 16x16 --format text\n"
       "  attnctl experiment kinds --model data/tiny-llama --ids 5,6,7,8,9,10,11,12 --kinds "
       "window:2,strided:3";
-  return [request](Session& session) { return run_kinds(*request, session); };
+  return [&options](Session& session) { return run_kinds(options, session); };
 }
 
 Experiment add_gradients(Command& command, ExperimentOptions& options) {
   command.about = "The gradient of an attention layer as a sum of one gradient per head";
-  auto request = std::make_shared<GradientsRequest>(GradientsRequest{options});
-  textbook::GradientsOptions& made = request->made;
+  textbook::GradientsOptions& made = options.gradients;
   add_model_experiment(command, options, false);
   command.add(with_model({{"--layers", &options.selection.layers,
                            "With --model: layers, such as 0,3-5 (default: all)", "LIST"}}));
@@ -626,11 +597,11 @@ Experiment add_gradients(Command& command, ExperimentOptions& options) {
                 "(default: all)",
                 "NUMBER|LIST"}});
   command.add(with_model(
-      {{"--target", &request->target,
+      {{"--target", &options.target,
         "With --model: the token, or its id, whose logit is differentiated (default: the token with the "
         "largest logit)",
         "TOKEN"},
-       number("--position", &request->position,
+       number("--position", &options.position,
               "With --model: position whose logit is differentiated, from 0 (default: the last position)",
               non_negative()),
        strip_markers_option(options.output.strip_markers)}));
@@ -647,16 +618,15 @@ Experiment add_gradients(Command& command, ExperimentOptions& options) {
       "Examples:\n  attnctl experiment gradients --format text\n"
       "  attnctl experiment gradients --d-k 1,4,16,64,256 -o gradients.svg\n"
       "  attnctl experiment gradients --model data/tiny-llama --text \"The cat sat\" --format text";
-  return [request](Session& session) { return run_gradients(*request, session); };
+  return [&options](Session& session) { return run_gradients(options, session); };
 }
 
 Experiment add_distance(Command& command, ExperimentOptions& options) {
   command.about = "How information from distant tokens reaches a token, and in how many steps";
-  auto request = std::make_shared<DistanceRequest>(DistanceRequest{options});
-  textbook::DistanceOptions& built = request->built;
+  textbook::DistanceOptions& built = options.distance;
   add_model_experiment(command, options, true);
   command.add(with_model({{.names = "--by",
-                           .target = &request->by,
+                           .target = &options.by,
                            .help = "With --model: group the rows of the table by layer or by head; each "
                                    "group has one row per range of distances",
                            .show_default = true,
@@ -679,7 +649,7 @@ Experiment add_distance(Command& command, ExperimentOptions& options) {
       "Examples:\n  attnctl experiment distance --format text\n"
       "  attnctl experiment distance --model data/tiny-llama --input data/tiny-llama/sentences.jsonl -o "
       "distance.svg";
-  return [request](Session& session) { return run_distance(*request, session); };
+  return [&options](Session& session) { return run_distance(options, session); };
 }
 
 /// All experiments, in the order of --help. A new experiment is one row here and one function.

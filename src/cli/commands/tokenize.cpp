@@ -23,10 +23,8 @@
 namespace attnctl::cli {
 namespace {
 
-struct EncodedText {
-  const input::TextInput& input;
-  const tokenizer::Encoding& encoding;
-};
+using input::TextInput;
+using tokenizer::Encoding;
 
 void append_number(std::string& text, std::int64_t number) {
   report::NumberFormat().append(text, number);
@@ -48,10 +46,10 @@ void append_list(std::string& text, std::string_view name, std::size_t count, Ea
 }
 
 /// Returns the characters that a token covers, of the input text or of the second text of the pair.
-std::string covered(const EncodedText& encoded, std::size_t token) {
-  const bool second = encoded.encoding.sequence[token] == 1 && encoded.input.pair;
-  std::string_view text = second ? *encoded.input.pair : encoded.input.text;
-  const tokenizer::TextRange range = encoded.encoding.offsets[token];
+std::string covered(const TextInput& input, const Encoding& encoding, std::size_t token) {
+  const bool second = encoding.sequence[token] == 1 && input.pair;
+  std::string_view text = second ? *input.pair : input.text;
+  const tokenizer::TextRange range = encoding.offsets[token];
   std::string part;
   for (std::uint32_t place = 0; place < range.end && !text.empty(); ++place) {
     std::size_t length = 1;
@@ -86,11 +84,7 @@ class TokenOutput {
  public:
   TokenOutput(const Target& target, const tokenizer::Tokenizer& tokenizer, const CommandOptions& options,
               Session& session)
-      : target_(target),
-        tokenizer_(tokenizer),
-        path_(options.model.model),
-        strip_markers_(options.output.strip_markers),
-        session_(session) {
+      : target_(target), tokenizer_(tokenizer), options_(options), session_(session) {
     if (target.is_folder()) {
       out_ = &folder_.emplace(target.path).open(fmt::format("tokens{}", target.format.extension));
     } else {
@@ -101,9 +95,10 @@ class TokenOutput {
   }
 
   /// Appends the output for one input to `text`. Safe to call from several threads.
-  void append(std::string& text, const EncodedText& encoded) const {
-    if (json_) return append_json(text, encoded);
-    target_.format.form == inspect::Form::tables ? append_csv(text, encoded) : append_table(text, encoded);
+  void append(std::string& text, const TextInput& input, const Encoding& encoding) const {
+    if (json_) return append_json(text, input, encoding);
+    target_.format.form == inspect::Form::tables ? append_csv(text, input, encoding)
+                                                 : append_table(text, input, encoding);
   }
 
   /// Writes texts from append(). Calls must be in the order of the inputs.
@@ -123,18 +118,18 @@ class TokenOutput {
   void begin() {
     if (std::exchange(begun_, true)) return;
     if (!json_) return out_->write(target_.format.form == inspect::Form::tables ? csv_header() : heading());
-    json_->begin(Record()
-                     .set("schema", "attnctl.tokens/1")
-                     .set("attnctl", tool_record(session_))
-                     .set("tokenizer", Record()
-                                           .set("path", path_)
-                                           .set("vocabulary", tokenizer_.vocabulary().size())
-                                           .set("truncation", value_of(tokenizer_.truncation()))
-                                           .set("padding", value_of(tokenizer_.padding()))));
+    json_->begin(
+        Record()
+            .set("schema", "attnctl.tokens/1")
+            .set("attnctl", tool_record(session_))
+            .set("tokenizer", Record()
+                                  .set("path", options_.model.model)
+                                  .set("vocabulary", tokenizer_.vocabulary().size())
+                                  .set("truncation", value_of(tokenizer_.unapplied().at("truncation")))
+                                  .set("padding", value_of(tokenizer_.unapplied().at("padding")))));
   }
 
-  void append_json(std::string& text, const EncodedText& encoded) const {
-    const tokenizer::Encoding& encoding = encoded.encoding;
+  void append_json(std::string& text, const TextInput& input, const Encoding& encoding) const {
     const std::size_t n = encoding.size();
     const auto string = [&](std::string_view name, std::string_view value) {
       report::append_json_string(text.append(name), value);
@@ -143,9 +138,9 @@ class TokenOutput {
       known ? append_number(text, number) : void(text += "null");
     };
     json_->open_item(text);
-    string("\"id\": ", encoded.input.id);
-    string(", \"text\": ", encoded.input.text);
-    if (encoded.input.pair) string(", \"text_pair\": ", *encoded.input.pair);
+    string("\"id\": ", input.id);
+    string(", \"text\": ", input.text);
+    if (input.pair) string(", \"text_pair\": ", *input.pair);
     append_list(text, "tokens", n, [&](std::size_t i) {
       report::append_json_string(text, token_of(tokenizer_, encoding.ids[i]));
     });
@@ -160,7 +155,7 @@ class TokenOutput {
     append_list(text, "words", n, [&](std::size_t i) {
       number_or_null(encoding.words[i].has_value(), encoding.words[i].value_or(0));
     });
-    if (encoded.input.pair) {
+    if (input.pair) {
       append_list(text, "token_type_ids", n,
                   [&](std::size_t i) { append_number(text, encoding.type_ids[i]); });
       append_list(text, "sequence_ids", n,
@@ -175,13 +170,12 @@ class TokenOutput {
     return header;
   }
 
-  void append_csv(std::string& text, const EncodedText& encoded) const {
-    const tokenizer::Encoding& encoding = encoded.encoding;
+  void append_csv(std::string& text, const TextInput& input, const Encoding& encoding) const {
     const char separator = target_.format.separator;
-    std::string input;
-    report::append_csv_text(input, encoded.input.id, separator);
+    std::string id;
+    report::append_csv_text(id, input.id, separator);
     for (std::size_t i = 0; i < encoding.size(); ++i) {
-      text += input;
+      text += id;
       text += separator;
       append_number(text, static_cast<std::int64_t>(i));
       text += separator;
@@ -199,11 +193,10 @@ class TokenOutput {
     }
   }
 
-  void append_table(std::string& text, const EncodedText& encoded) const {
-    const tokenizer::Encoding& encoding = encoded.encoding;
+  void append_table(std::string& text, const TextInput& input, const Encoding& encoding) const {
     const report::TextOptions style = text_style(target_);
-    std::string title = fmt::format("input \"{}\": {}", encoded.input.id, encoded.input.text);
-    if (encoded.input.pair) title += " | " + *encoded.input.pair;
+    std::string title = fmt::format("input \"{}\": {}", input.id, input.text);
+    if (input.pair) title += " | " + *input.pair;
     text += '\n' + report::text_line({title}, style);
     if (encoding.size() == 0) {
       text += "no tokens\n";
@@ -213,9 +206,10 @@ class TokenOutput {
     for (std::size_t i = 0; i < encoding.size(); ++i) {
       rows.push_back(
           {static_cast<std::int64_t>(i),
-           tokenizer_.vocabulary().label(token_of(tokenizer_, encoding.ids[i]), strip_markers_),
+           tokenizer_.vocabulary().label(token_of(tokenizer_, encoding.ids[i]),
+                                         options_.output.strip_markers),
            encoding.ids[i], std::int64_t{encoding.offsets[i].begin}, std::int64_t{encoding.offsets[i].end},
-           encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(encoded, i)});
+           encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(input, encoding, i)});
     }
     report::append_text_table(
         text, make_table("", {"position", "token", "id", "begin", "end", "word", "text"}, std::move(rows)),
@@ -225,23 +219,20 @@ class TokenOutput {
   [[nodiscard]] std::string heading() const {
     const report::TextOptions style = text_style(target_);
     std::string text = report::text_line(
-        {path_, fmt::format(": a vocabulary of {}", tokenizer_.vocabulary().size())}, style);
-    const auto tell = [&](const char* name, const nlohmann::ordered_json& section) {
-      if (section.is_null()) return;
+        {options_.model.model, fmt::format(": a vocabulary of {}", tokenizer_.vocabulary().size())}, style);
+    for (const auto& [name, section] : tokenizer_.unapplied().items()) {
+      if (section.is_null()) continue;
       const auto field = [](const auto& item) { return item.key() + ' ' + item.value().dump(); };
       text += report::text_line({"", fmt::format("{} of the tokenizer file is not applied: {}", name,
                                                  join_texts(section.items(), field))},
                                 style);
-    };
-    tell("truncation", tokenizer_.truncation());
-    tell("padding", tokenizer_.padding());
+    }
     return text;
   }
 
   const Target& target_;
   const tokenizer::Tokenizer& tokenizer_;
-  const std::string& path_;  // MODEL as the user gave it
-  bool strip_markers_;
+  const CommandOptions& options_;
   Session& session_;
   std::optional<OutputFolder> folder_;
   std::optional<OutputFile> file_;
@@ -290,13 +281,13 @@ class TokenizeRun {
   /// The inputs that one task of the worker pool tokenizes: a piece of a file, or one --text.
   struct TextBatch {
     input::TextBlock block;
-    std::vector<input::TextInput> inputs;
+    std::vector<TextInput> inputs;
     std::uint64_t blank_lines = 0;
     std::string output;
   };
   struct Worker {
     tokenizer::Tokenizer::StatePtr state;
-    tokenizer::Encoding encoding;
+    Encoding encoding;
     input::TextChecks checks;
   };
 
@@ -333,7 +324,7 @@ class TokenizeRun {
   }
 
   void run_document(const std::string& path) {
-    std::vector<input::TextInput> inputs;
+    std::vector<TextInput> inputs;
     const input::TextBlock file = input::read_whole(path);
     input::read_text_inputs(file.text, input::InputFormat::json, file.place, inputs);
     if (inputs.empty()) refuse(file.place.file, "contains no inputs");
@@ -353,16 +344,16 @@ class TokenizeRun {
 
   void tokenize(std::span<TextBatch> batches) {
     for (TextBatch& batch : batches) {
-      for (input::TextInput& input : batch.inputs) input.id = ids_.next(input.id);
+      for (TextInput& input : batch.inputs) input.id = ids_.next(input.id);
     }
     session_.pool.run(batches.size(), [&](std::size_t task, std::size_t number) {
       Worker& worker = workers_[number];
       TextBatch& batch = batches[task];
       batch.output.clear();
-      for (const input::TextInput& input : batch.inputs) {
+      for (const TextInput& input : batch.inputs) {
         tokenizer_.encode(input.text, input.pair, *worker.state, worker.encoding);
         worker.checks.add(input.text, worker.encoding, tokenizer_.vocabulary());
-        output_.append(batch.output, {input, worker.encoding});
+        output_.append(batch.output, input, worker.encoding);
       }
     });
     for (const TextBatch& batch : batches) output_.write(batch.output);

@@ -349,11 +349,10 @@ void verify(const VerifyOptions& options) {
   const Table table = comparison_table(comparisons, open.model.config(), options.tolerance);
   writer.write("attnctl.verify/1", verify_results(options, open, batch, table, outside == 0));
   if (outside == 0) return print_warnings(session);
-  const auto excess = [](const analysis::Comparison& each) { return each.max_difference / each.largest; };
-  const auto worst =
-      std::max_element(comparisons.begin(), comparisons.end(), [&](const auto& a, const auto& b) {
-        return !std::isnan(a.max_difference) && (std::isnan(b.max_difference) || excess(a) < excess(b));
-      });
+  const auto excess = [](const analysis::Comparison& each) {
+    return std::pair(std::isnan(each.max_difference), each.max_difference / each.largest);
+  };
+  const auto worst = std::ranges::max_element(comparisons, {}, excess);
   fail(
       Status::difference,
       "{} of {} comparisons exceed the tolerance {}; the worst one has a difference of {} ({}{}, against {})",

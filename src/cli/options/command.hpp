@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -8,6 +9,8 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <fmt/ranges.h>
 
 // Commands and their options as data. parser.cpp parses the command line with this data. --help and shell
 // completion show the same data.
@@ -29,31 +32,18 @@ struct Range {
 [[nodiscard]] Range positive();
 [[nodiscard]] Range non_negative();
 
-/// The words that an option accepts. `set` receives the index of the chosen word.
-struct Choice {
-  std::vector<std::string> words;
-  std::function<void(std::size_t)> set;
-};
-/// Returns a Choice that sets `value` to the enum value of the chosen word.
-template <typename Enum>
-[[nodiscard]] Choice choice(Enum& value, const std::vector<std::pair<const char*, Enum>>& words) {
-  Choice result{.words = {}, .set = [&value, words](std::size_t index) { value = words[index].second; }};
-  for (const auto& each : words) result.words.emplace_back(each.first);
-  return result;
-}
-
 /// Thrown by the target of an option such as --explain: print `text` and do not run the command.
 struct OptionText {
   std::string text;
 };
 
-/// The variable that an option sets, a function that receives the value of the option as text, or a Choice.
-/// An option whose target is a bool is a flag and takes no value. An option whose target is a vector may be
+/// The variable that an option sets, or a function that receives the value of the option as text. An option
+/// whose target is a bool is a flag and takes no value. An option whose target is a vector may be
 /// given several times.
 using OptionTarget =
     std::variant<bool*, std::string*, std::optional<std::string>*, std::size_t*, std::optional<std::size_t>*,
                  std::optional<int>*, double*, std::optional<double>*, std::vector<std::string>*,
-                 std::vector<std::size_t>*, std::function<void(const std::string&)>, Choice>;
+                 std::vector<std::size_t>*, std::function<void(const std::string&)>>;
 
 /// An option, or a positional argument if the name does not start with a dash.
 struct Option {
@@ -89,6 +79,20 @@ struct Option {
 /// has show_default set.
 [[nodiscard]] Option number(std::string names, OptionTarget target, std::string help,
                             std::optional<Range> range = {});
+
+/// Returns an option that sets `value` by one of several words, which are in the order of the enum's values.
+template <typename Enum>
+[[nodiscard]] Option choice(std::string names, Enum& value, const std::vector<std::string>& words,
+                            std::string help) {
+  const auto set = [&value, words](const std::string& word) {
+    value = static_cast<Enum>(std::ranges::find(words, word) - words.begin());
+  };
+  return {.names = std::move(names),
+          .target = set,
+          .help = std::move(help),
+          .type = fmt::format("{}", fmt::join(words, "|")),
+          .allowed = words};
+}
 
 struct Command {
   std::string name;

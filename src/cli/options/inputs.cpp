@@ -287,7 +287,7 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
   if (std::ssize(options.keys) > embeddings || options.values.size() > options.keys.size())
     fail(Status::usage, "each --keys needs its own --embeddings, and each --values needs its own --keys");
   const std::optional<std::size_t>& most = open.model.config().max_positions;
-  if (options.truncate && most) open.encoder.truncate_to(*most);
+  if (options.truncate) open.encoder.most = most;
   input::Batch batch;
   std::size_t embedding_items = 0;
   for (const InputItem& item : options.items) {

@@ -94,20 +94,6 @@ void add_texts(Command& command, InputOptions& options) {
               });
 }
 
-void add_files(Command& command, InputOptions& options, const std::string& objects) {
-  add_items(
-      command, options, options.items, "--input", InputKind::file, "FILE",
-      "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or an "
-      "array of objects), .conllu or .conll (one text per sentence), each also as .gz or .zst, a quoted "
-      "pattern such as 'texts/*.txt', or - for standard input. An object has " +
-          objects);
-  command.add(kInputGroup, {{.names = "--input-format",
-                             .target = &options.input_format,
-                             .help = "Format of the files (default: by the extension of the name; for "
-                                     "standard input: by its first line)",
-                             .allowed = {"txt", "jsonl", "json", "conllu"}}});
-}
-
 void add_picture_options(Command& command, report::PictureOptions& options) {
   constexpr double kMost = std::numeric_limits<double>::max();
   const Range finite{-kMost, kMost, "finite"};
@@ -139,11 +125,20 @@ void add_model_options(Command& command, ModelOptions& options) {
 
 void add_text_options(Command& command, InputOptions& options) {
   add_texts(command, options);
-  add_files(command, options, "\"text\"");
+  add_file_options(command, options, "\"text\"");
 }
 
-void add_file_options(Command& command, InputOptions& options) {
-  add_files(command, options, "\"text\", \"tokens\" or \"ids\"");
+void add_file_options(Command& command, InputOptions& options, const std::string& keys) {
+  add_items(command, options, options.items, "--input", InputKind::file, "FILE",
+            "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or an "
+            "array of objects), .conllu or .conll (one text per sentence), each also as .gz or .zst, a "
+            "quoted pattern such as 'texts/*.txt', or - for standard input. An object has " +
+                keys);
+  command.add(kInputGroup, {{.names = "--input-format",
+                             .target = &options.input_format,
+                             .help = "Format of the files (default: by the extension of the name; for "
+                                     "standard input: by its first line)",
+                             .allowed = {"txt", "jsonl", "json", "conllu"}}});
 }
 
 void add_sequence_options(Command& command, InputOptions& options) {
@@ -270,12 +265,9 @@ void add_worker_options(Command& command, ResourceOptions& options) {
                        .help = "Number of threads (default: all cores that this process may use)",
                        .range = Range{1, 4096}},
                       {"--quiet", &options.quiet, "Print no warnings and no progress on standard error"},
-                      {"--progress",
-                       choice<ProgressMode>(options.progress, {{"auto", ProgressMode::automatic},
-                                                               {"always", ProgressMode::always},
-                                                               {"never", ProgressMode::never}}),
-                       "When to show progress on standard error: auto (on a terminal, if the work takes more "
-                       "than a second), always or never (default: auto)"}});
+                      choice("--progress", options.progress, {"auto", "always", "never"},
+                             "When to show progress on standard error: auto (on a terminal, if the work "
+                             "takes more than a second), always or never (default: auto)")});
 }
 
 void add_run_options(Command& command, ResourceOptions& options) {

@@ -50,8 +50,9 @@ struct InputOptions {
 };
 /// Adds the arguments for text inputs: TEXT, --text, --text-pair, --input and --input-format.
 void add_text_options(Command& command, InputOptions& options);
-/// Adds only --input and --input-format.
-void add_file_options(Command& command, InputOptions& options);
+/// Adds only --input and --input-format. `keys` are those of an object in a .json or .jsonl file.
+void add_file_options(Command& command, InputOptions& options,
+                      const std::string& keys = "\"text\", \"tokens\" or \"ids\"");
 /// Adds all input options except --keys, --values and the masks.
 void add_sequence_options(Command& command, InputOptions& options);
 /// Adds all input options.
@@ -87,7 +88,6 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
 /// says what --table does in the formats that write tables.
 void add_table_option(Command& command, OutputOptions& options, std::string_view names,
                       const char* help = "write only this table, as one file instead of a folder of tables");
-/// Returns the option --strip-markers.
 [[nodiscard]] Option strip_markers_option(bool& strip_markers);
 /// Adds --plot; completion offers `columns`.
 void add_plot_option(Command& command, OutputOptions& options, std::vector<std::string> columns);

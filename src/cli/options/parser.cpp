@@ -33,8 +33,6 @@ bool is_vector(const Option& option) {
 
 std::string default_type(const Option& option) {
   if (!option.takes_value()) return "";
-  if (const Choice* const choice = std::get_if<Choice>(&option.target))
-    return fmt::format("{}", fmt::join(choice->words, "|"));
   return targets<std::string*, std::optional<std::string>*, WordList*, Function>(option) ? "TEXT" : "NUMBER";
 }
 
@@ -105,13 +103,8 @@ std::string wrapped_help(std::string_view help) {
 /// Converts as CLI11 does: numbers may be hexadecimal, an empty word is zero. Returns false if not valid.
 template <typename T>
 bool convert(const std::string& word, T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    value = word;
-    return true;
-  } else {
-    value = T();
-    return word.empty() || CLI::detail::lexical_cast(word, value);
-  }
+  value = T();
+  return word.empty() || CLI::detail::lexical_cast(word, value);
 }
 
 template <typename T>
@@ -136,11 +129,6 @@ bool store(const WordList& words, const Function& function) {
   function(words.front());
   return true;
 }
-bool store(const WordList& words, const Choice& choice) {
-  const auto found = std::ranges::find(choice.words, words.front());
-  choice.set(static_cast<std::size_t>(found - choice.words.begin()));
-  return true;
-}
 
 bool in_range(const std::string& word, const Range& range) {
   double value = 0;
@@ -152,8 +140,7 @@ bool in_range(const std::string& word, const Range& range) {
 }
 
 std::string value_error(const Option& option, const std::string& word) {
-  const Choice* const choice = std::get_if<Choice>(&option.target);
-  const WordList& allowed = choice != nullptr ? choice->words : option.allowed;
+  const WordList& allowed = option.allowed;
   if (!allowed.empty() && std::ranges::find(allowed, word) == allowed.end())
     return fmt::format("got {}{}, need one of {}", escaped(word), did_you_mean(word, allowed),
                        fmt::join(allowed, ", "));

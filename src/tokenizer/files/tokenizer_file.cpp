@@ -156,14 +156,10 @@ Vocabulary make_vocabulary(const TokenizerFile& file) {
     put(added.id, added.content);
     if (added.special) special.insert(added.id);
   }
-  Vocabulary vocabulary(std::move(tokens), std::move(special));
-  for (const std::string_view token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
+  Vocabulary vocabulary(std::move(tokens), std::move(special), file.separators, file.mask);
+  for (const std::string_view token : {"[PAD]", "[UNK]", "[CLS]", "[MASK]"}) {
     if (const auto id = vocabulary.id(token)) vocabulary.mark_special(*id);
   }
-  for (const std::string& token : file.separators) {
-    if (const auto id = vocabulary.id(token)) vocabulary.mark_separator(*id);
-  }
-  if (const auto id = vocabulary.id(file.mask)) vocabulary.set_mask(*id);
   return vocabulary;
 }
 

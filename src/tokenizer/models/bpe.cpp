@@ -102,7 +102,7 @@ class Bpe final : public TokenModel {
                    "unsupported together with continuing_subword_prefix or end_of_word_suffix");
     }
     if (model.has("unk_token")) unk_.emplace(file, model.string("unk_token"), vocabulary_);
-    if (byte_fallback_ && std::ranges::max(bytes_.ids) < 0 && !(unk_ && unk_->exists())) {
+    if (byte_fallback_ && std::ranges::max(bytes_.ids) < 0 && !(unk_ && unk_->known >= 0)) {
       model.refuse("byte_fallback",
                    "got true, need tokens <0x00> to <0xFF> or an unk_token in the vocabulary");
     }
@@ -199,7 +199,7 @@ class Bpe final : public TokenModel {
   [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const {
     BpeCuts cuts(file.merges.size());
     const auto is_symbol = [&](std::string_view side) {
-      return byte_of(side).has_value() || (unk_ && side == unk_->token());
+      return byte_of(side).has_value() || (unk_ && side == unk_->token);
     };
     for (std::size_t i = 0; i < file.merges.size(); ++i) {
       const auto [left, right] = file.merges[i];

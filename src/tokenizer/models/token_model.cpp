@@ -207,9 +207,9 @@ TokenModelPtr make_token_model(TokenizerFile& file) {
 }
 
 std::int32_t UnknownToken::id() const {
-  if (id_ >= 0) return id_;
-  refuse(file_, "/model/unk_token: the text needs the unknown token {}, which is not in the vocabulary",
-         in_quotes(token_));
+  if (known >= 0) return known;
+  refuse(file, "/model/unk_token: the text needs the unknown token {}, which is not in the vocabulary",
+         in_quotes(token));
 }
 
 ByteTokens::ByteTokens(const TokenTable& vocabulary) {

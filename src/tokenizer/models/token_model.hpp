@@ -26,19 +26,15 @@ struct PieceToken {
 
 /// The token for text that the vocabulary does not contain. The vocabulary may lack this token; this is an
 /// error only when the token is needed.
-class UnknownToken {
- public:
-  UnknownToken(const TokenizerFile& file, std::string token, const TokenTable& table)
-      : file_(file.name), token_(std::move(token)), id_(table.find(token_)) {}
-  [[nodiscard]] const std::string& token() const { return token_; }
-  [[nodiscard]] bool exists() const { return id_ >= 0; }
+struct UnknownToken {
+  UnknownToken(const TokenizerFile& of, std::string text, const TokenTable& table)
+      : file(of.name), token(std::move(text)), known(table.find(token)) {}
   /// Returns the token's id. Throws Error(bad_input) if the vocabulary does not contain the token.
   [[nodiscard]] std::int32_t id() const;
 
- private:
-  std::string file_;
-  std::string token_;
-  std::int32_t id_;
+  std::string file;
+  std::string token;
+  std::int32_t known;  // the token's id; -1 if the vocabulary does not contain the token
 };
 
 /// The ids of the tokens <0x00> to <0xFF>; -1 for each token that the vocabulary does not contain.
@@ -114,26 +110,22 @@ class MergeTable {
   }
   /// Returns the merge of a pair of tokens. If there is none, exists() of the result is false.
   [[nodiscard]] Merge find(std::int32_t left, std::int32_t right) const {
-    return slots_[slot_of(key_of(left, right))].merge;
+    return slots_[slot_of(key_of(left, right))].second;
   }
 
  private:
-  struct KeyedMerge {
-    std::uint64_t key = 0;
-    Merge merge;
-  };
-
   [[nodiscard]] static std::uint64_t key_of(std::int32_t left, std::int32_t right) {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
            static_cast<std::uint32_t>(right);
   }
   [[nodiscard]] std::size_t slot_of(std::uint64_t key) const {
     std::size_t i = (key * 0x9E3779B97F4A7C15) >> shift_;
-    while (slots_[i].merge.exists() && slots_[i].key != key) i = (i + 1) & (slots_.size() - 1);
+    while (slots_[i].second.exists() && slots_[i].first != key) i = (i + 1) & (slots_.size() - 1);
     return i;
   }
 
-  std::vector<KeyedMerge> slots_;  // the size is a power of two; at most three quarters are used
+  /// The merges and their keys. The size is a power of two; at most three quarters are used.
+  std::vector<std::pair<std::uint64_t, Merge>> slots_;
   int shift_;
 };
 

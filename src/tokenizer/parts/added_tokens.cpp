@@ -3,30 +3,26 @@
 namespace attnctl::tokenizer {
 namespace {
 
-/// The contents of the added tokens that one step finds. The ids are indices in the list of added tokens.
-struct Contents {
-  TokenTrie trie;
-  TokenTrie::TokenMatch empty;  // a token with empty normalized content, which matches everywhere; or id -1
-};
-
 /// Returns whether a word character is directly before or directly after bytes [begin, end).
 bool touches_word(std::string_view text, std::size_t begin, std::size_t end) {
   return (begin > 0 && unicode::is(unicode::previous(text, begin), unicode::word)) ||
          (end < text.size() && unicode::is(unicode::next(text, end), unicode::word));
 }
 
-void cut_piece(std::string_view text, const Contents& contents, const std::vector<AddedToken>& tokens,
-               PieceText::Cuts& cuts) {
+/// Cuts a piece at the tokens of `trie`, whose ids are indices in `tokens`. `empty` is a token with empty
+/// normalized content, which matches everywhere, or has the id -1.
+void cut_piece(std::string_view text, const TokenTrie& trie, TokenTrie::TokenMatch empty,
+               const std::vector<AddedToken>& tokens, PieceText::Cuts& cuts) {
   std::size_t done = 0;
   std::size_t matched = std::string_view::npos;  // end of the last match; npos: none yet
   for (std::size_t place = 0; place <= text.size();) {
     // Skips bytes with which no token begins.
-    while (contents.empty.id < 0 && place < text.size() &&
-           contents.trie.step(TokenTrie::kRoot, text[place]) == TokenTrie::kNowhere) {
+    while (empty.id < 0 && place < text.size() &&
+           trie.step(TokenTrie::kRoot, text[place]) == TokenTrie::kNowhere) {
       ++place;
     }
-    TokenTrie::TokenMatch found = contents.trie.longest(text.substr(place));
-    if (found.id < 0) found = contents.empty;
+    TokenTrie::TokenMatch found = trie.longest(text.substr(place));
+    if (found.id < 0) found = empty;
     if (found.id < 0) {
       ++place;
       continue;
@@ -72,8 +68,9 @@ TextStep make_added_tokens(const std::vector<AddedToken>& tokens, bool are_norma
     if (contents.back().token.empty()) empty.id = contents.back().id;
   }
   if (contents.empty()) return [](PieceText& /*text*/) {};
-  return [tokens, finder = Contents{TokenTrie(contents, TokenTable(contents)), empty}](PieceText& text) {
-    text.cut([&](std::string_view piece, PieceText::Cuts& cuts) { cut_piece(piece, finder, tokens, cuts); });
+  return [tokens, trie = TokenTrie(contents, TokenTable(contents)), empty](PieceText& text) {
+    text.cut(
+        [&](std::string_view piece, PieceText::Cuts& cuts) { cut_piece(piece, trie, empty, tokens, cuts); });
   };
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 bool is_space(char32_t c) {
   if (c > U' ' && c < 0x7F) return false;  // visible ASCII characters, tested first for speed
-  return c == kByteCharacters[U' '] || unicode::is_white_space(c);
+  return c == kByteCharacters[U' '] || unicode::is(c, unicode::white_space);
 }
 
 /// Shortens the offset range of each token so that it does not contain the white space at the ends of the
@@ -31,21 +31,17 @@ void trim_offsets(TokenizedText& text, bool prefix_space, const Vocabulary& voca
   }
 }
 
-struct SpecialToken {
-  std::int64_t id = 0;
-  std::int64_t type_id = 0;
-  std::uint8_t sequence = 0;
-};
-
-void insert(TokenizedText& text, std::size_t at, const SpecialToken& token) {
+/// Inserts a special token before the token with the index `at`.
+void insert(TokenizedText& text, std::size_t at, std::int64_t id, std::int64_t type_id,
+            std::uint8_t sequence) {
   Encoding& encoding = text.encoding;
   Encoding::for_each_list([&](auto list) {
     (encoding.*list).emplace((encoding.*list).begin() + static_cast<std::ptrdiff_t>(at));
   });
-  encoding.ids[at] = token.id;
-  encoding.type_ids[at] = token.type_id;
+  encoding.ids[at] = id;
+  encoding.type_ids[at] = type_id;
   encoding.special[at] = 1;
-  encoding.sequence[at] = token.sequence;
+  encoding.sequence[at] = sequence;
   for (TokenizedText::VerbatimToken& each : text.found) each.token += each.token >= at ? 1 : 0;
 }
 
@@ -92,8 +88,8 @@ PostProcessor make_bert(const PartConfig& config, const Vocabulary& /*vocabulary
   return [cls = read_end(config, "cls"), sep = read_end(config, "sep")](std::vector<TokenizedText>& texts) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const std::uint8_t sequence = i == 0 ? 0 : 1;
-      if (i == 0) insert(texts[i], 0, {cls, 0, 0});
-      insert(texts[i], texts[i].encoding.size(), {sep, sequence, sequence});
+      if (i == 0) insert(texts[i], 0, cls, 0, 0);
+      insert(texts[i], texts[i].encoding.size(), sep, sequence, sequence);
     }
   };
 }
@@ -109,8 +105,8 @@ PostProcessor make_roberta(const PartConfig& config, const Vocabulary& vocabular
       const std::uint8_t sequence = i == 0 ? 0 : 1;
       if (trim) trim_offsets(text, prefix_space, vocabulary);
       std::ranges::fill(text.encoding.type_ids, 0);
-      insert(text, 0, {i == 0 ? cls : sep, 0, sequence});
-      insert(text, text.encoding.size(), {sep, 0, sequence});
+      insert(text, 0, i == 0 ? cls : sep, 0, sequence);
+      insert(text, text.encoding.size(), sep, 0, sequence);
     }
   };
 }
@@ -141,7 +137,7 @@ void apply(const Template& parts, std::vector<TokenizedText>& texts) {
     } else {
       TokenizedText& special = made.emplace_back();
       for (const std::int64_t id : part->ids) {
-        insert(special, special.encoding.size(), {id, part->type_id, part->sequence});
+        insert(special, special.encoding.size(), id, part->type_id, part->sequence);
       }
     }
   }

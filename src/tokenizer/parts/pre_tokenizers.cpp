@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kDropped = -1;   // the character is removed
 constexpr int kIsolated = -2;  // each such character is a separate piece
-constexpr int kWord = 0;
-constexpr int kSymbol = 1;
+constexpr int kOther = 0;
+constexpr int kWord = 1;
 
 /// Returns a step that cuts pieces into runs of characters of the same group, a number such as kWord.
 /// group_of(c, last) returns the group of a character after a character of the group `last`.
@@ -35,23 +35,12 @@ TextStep cut_by_group(GroupOf group_of) {
   };
 }
 
-TextStep make_bert(const PartConfig& /*config*/) {
+/// Returns a step that drops white space. Characters of the class `set` have the group `in_set`.
+template <unicode::Class set, int in_set>
+TextStep cut_by_class(const PartConfig& /*config*/) {
   return cut_by_group([&classes = unicode::classes()](char32_t c, int /*last*/) {
     if ((classes(c) & unicode::white_space) != 0) return kDropped;
-    return (classes(c) & unicode::punctuation) != 0 ? kIsolated : kWord;
-  });
-}
-
-TextStep make_white_space(const PartConfig& /*config*/) {
-  return cut_by_group([&classes = unicode::classes()](char32_t c, int /*last*/) {
-    if ((classes(c) & unicode::word) != 0) return kWord;
-    return (classes(c) & unicode::white_space) != 0 ? kDropped : kSymbol;
-  });
-}
-
-TextStep make_white_space_split(const PartConfig& /*config*/) {
-  return cut_by_group([&classes = unicode::classes()](char32_t c, int /*last*/) {
-    return (classes(c) & unicode::white_space) != 0 ? kDropped : kWord;
+    return (classes(c) & set) != 0 ? in_set : kOther;
   });
 }
 
@@ -258,11 +247,11 @@ constexpr PartRow<TextStep> kPreTokenizers[] = {
      [](const PartConfig& config) -> TextStep {
        return in_sequence(config, "pretokenizers", make_pre_tokenizer);
      }},
-    {"BertPreTokenizer", make_bert},
+    {"BertPreTokenizer", cut_by_class<unicode::punctuation, kIsolated>},
     {"ByteLevel", make_byte_level},
     {"Metaspace", make_metaspace},
-    {"Whitespace", make_white_space},
-    {"WhitespaceSplit", make_white_space_split},
+    {"Whitespace", cut_by_class<unicode::word, kWord>},
+    {"WhitespaceSplit", cut_by_class<unicode::word, kOther>},
     {"Punctuation", make_punctuation},
     {"Digits", make_digits},
     {"Split", make_split},

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #define ONIG_ESCAPE_UCHAR_COLLISION 1  // prevents a conflict with the type UChar of ICU
@@ -216,12 +217,7 @@ constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
 constexpr unsigned kStackLimit = 1U << 22U;  // number of saved states in one match, about 50 bytes each
 
-struct OnigurumaDeleter {
-  void operator()(regex_t* regex) const { onig_free(regex); }
-  void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
-  void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
-};
-using RegexPtr = std::unique_ptr<regex_t, OnigurumaDeleter>;
+using RegexPtr = std::shared_ptr<regex_t>;
 
 const OnigUChar* bytes_of(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
@@ -242,7 +238,7 @@ RegexPtr compile(const PartConfig& where, std::string_view pattern) {
     where.refuse(
         "", fmt::format("invalid regular expression {}: {}", in_quotes(pattern), message_of(code, info)));
   }
-  return RegexPtr(compiled);
+  return {compiled, onig_free};
 }
 
 /// Returns the end of the character or character class at the beginning of a pattern; 0 if the pattern starts
@@ -286,7 +282,8 @@ class ClassRun {
     return run;
   }
 
-  void find_all(std::string_view text, std::vector<Regex::Match>& matches) const {
+  /// Appends all matches to `matches`, which must be empty.
+  void operator()(std::string_view text, std::vector<Regex::Match>& matches) const {
     for (std::size_t i = 0; i < text.size();) {
       const std::size_t begin = i;
       for (std::size_t count = 0; count < most_ && i < text.size(); ++count) {
@@ -337,61 +334,16 @@ class ClassRun {
   std::array<bool, 128> ascii_{};
 };
 
-}  // namespace
-
-struct Regex::Program {
-  std::string place;  // "FILE: POINTER", for errors
-  // Exactly one of the members below is set.
-  std::string literal;
-  std::optional<WordCutter> words;
-  std::optional<ClassRun> run;
-  RegexPtr compiled;
-
-  void search(std::string_view text, std::vector<Match>& matches) const;
-};
-
-Regex::Regex(const PartConfig& where, std::string_view pattern) {
-  auto program = std::make_shared<Program>();
-  program->place = where.place();
-  if (const std::optional<WordRules> rules = WordRules::of(pattern)) {
-    program->words.emplace(*rules);
-  } else {
-    program->run = ClassRun::of(where, pattern);
-    if (!program->run) program->compiled = compile(where, pattern);
-  }
-  program_ = std::move(program);
-}
-
-Regex Regex::literal(std::string string) {
-  const auto program = std::make_shared<Program>();
-  program->literal = std::move(string);
-  return Regex(program);
-}
-
-void Regex::find_all(std::string_view text, std::vector<Match>& matches) const {
-  matches.clear();
-  if (const std::string& literal = program_->literal; !literal.empty()) {
-    for (std::size_t i = text.find(literal); i < text.size(); i = text.find(literal, i + literal.size())) {
-      matches.emplace_back(i, i + literal.size());
-    }
-  } else if (program_->words) {
-    for (std::size_t i = 0; i < text.size(); i = matches.back().second) {
-      matches.emplace_back(i, program_->words->end(text, i));
-    }
-  } else if (program_->run) {
-    program_->run->find_all(text, matches);
-  } else {
-    program_->search(text, matches);
-  }
-}
-
-void Regex::Program::search(std::string_view text, std::vector<Match>& matches) const {
+/// Appends the matches of a pattern that Oniguruma has compiled. `place` is the pattern's place, for errors.
+void search(regex_t* compiled, const std::string& place, std::string_view text,
+            std::vector<Regex::Match>& matches) {
   // Oniguruma stores offsets as int.
   if (text.size() > std::numeric_limits<int>::max())
     fail(Status::limit, "{}: cannot search a text of {} bytes, need less than 2 GiB; split the text", place,
          text.size());
-  thread_local const std::unique_ptr<OnigRegion, OnigurumaDeleter> region(onig_region_new());
-  thread_local const std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits(onig_new_match_param());
+  thread_local const std::shared_ptr<OnigRegion> region(onig_region_new(),
+                                                        [](OnigRegion* made) { onig_region_free(made, 1); });
+  thread_local const std::shared_ptr<OnigMatchParam> limits(onig_new_match_param(), onig_free_match_param);
   onig_set_match_stack_limit_size_of_match_param(limits.get(), kStackLimit);
   onig_set_retry_limit_in_match_of_match_param(limits.get(), kRetriesPerMatch);
   onig_set_retry_limit_in_search_of_match_param(limits.get(),
@@ -399,7 +351,7 @@ void Regex::Program::search(std::string_view text, std::vector<Match>& matches) 
   const OnigUChar* const begin = bytes_of(text);
   const OnigUChar* const end = begin + text.size();
   for (std::size_t from = 0; from <= text.size();) {
-    const int code = onig_search_with_param(compiled.get(), begin, end, begin + from, end, region.get(),
+    const int code = onig_search_with_param(compiled, begin, end, begin + from, end, region.get(),
                                             ONIG_OPTION_NONE, limits.get());
     if (code == ONIG_MISMATCH) return;
     if (code < 0) {
@@ -418,6 +370,33 @@ void Regex::Program::search(std::string_view text, std::vector<Match>& matches) 
     if (from == text.size()) return;
     unicode::next(text, from);
   }
+}
+
+}  // namespace
+
+Regex::Regex(const PartConfig& where, std::string_view pattern) {
+  if (const std::optional<WordRules> rules = WordRules::of(pattern)) {
+    append_all_ = [cutter = WordCutter(*rules)](std::string_view text, std::vector<Match>& matches) {
+      for (std::size_t i = 0; i < text.size(); i = matches.back().second) {
+        matches.emplace_back(i, cutter.end(text, i));
+      }
+    };
+  } else if (const std::optional<ClassRun> run = ClassRun::of(where, pattern)) {
+    append_all_ = *run;
+  } else {
+    append_all_ = [place = where.place(), compiled = compile(where, pattern)](std::string_view text,
+                                                                              std::vector<Match>& matches) {
+      search(compiled.get(), place, text, matches);
+    };
+  }
+}
+
+Regex Regex::literal(std::string string) {
+  return Regex([string = std::move(string)](std::string_view text, std::vector<Match>& matches) {
+    for (std::size_t i = text.find(string); i < text.size(); i = text.find(string, i + string.size())) {
+      matches.emplace_back(i, i + string.size());
+    }
+  });
 }
 
 Regex read_pattern(const PartConfig& config) {

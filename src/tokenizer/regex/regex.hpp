@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,12 +32,15 @@ class Regex {
   /// well-formed UTF-8. Skips an empty match at the end of the previous match. Throws Error(bad_input) if the
   /// search fails, for example by too much backtracking, or if \K makes matches overlap, and Error(limit) if
   /// Oniguruma would have to search a text of 2 GiB or more.
-  void find_all(std::string_view text, std::vector<Match>& matches) const;
+  void find_all(std::string_view text, std::vector<Match>& matches) const {
+    matches.clear();
+    append_all_(text, matches);
+  }
 
  private:
-  struct Program;
-  explicit Regex(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
-  std::shared_ptr<const Program> program_;
+  using AppendAll = std::function<void(std::string_view text, std::vector<Match>& matches)>;
+  explicit Regex(AppendAll append_all) : append_all_(std::move(append_all)) {}
+  AppendAll append_all_;
 };
 
 /// Reads the value under "pattern": {"String": text} or {"Regex": expression}. Throws Error(bad_input) if the

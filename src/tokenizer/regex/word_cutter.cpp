@@ -172,18 +172,14 @@ std::string WordRules::pattern() const {
 
 std::optional<WordRules> WordRules::of(std::string_view pattern) {
   if (pattern == kPossessivePattern) return kPossessiveRules;
-  for (const Letters letters : {Letters::after_space, Letters::after_any, Letters::cased}) {
-    for (const bool contractions : {true, false}) {
-      for (const unsigned digits : {0U, 1U, 3U}) {
-        for (const Tail tail : {Tail::none, Tail::newlines, Tail::newlines_and_slashes}) {
+  for (const Letters letters : {Letters::after_space, Letters::after_any, Letters::cased})
+    for (const bool contractions : {true, false})
+      for (const unsigned digits : {0U, 1U, 3U})
+        for (const Tail tail : {Tail::none, Tail::newlines, Tail::newlines_and_slashes})
           for (const bool newlines : {true, false}) {
             const WordRules rules{letters, contractions, digits, tail, newlines};
             if (rules.pattern() == pattern) return rules;
           }
-        }
-      }
-    }
-  }
   return std::nullopt;
 }
 

@@ -75,21 +75,17 @@ void set_bits(Bits& bits, char32_t first, char32_t limit, std::uint32_t mask) {
   }
 }
 
-std::uint32_t mask_of(int category) {
-  return std::uint32_t{1} << static_cast<unsigned>(category);
-}
-
 Bits make_bits() {
   Bits bits(kCodePoints, 0);
   u_enumCharTypes(
       [](const void* context, UChar32 first, UChar32 limit, UCharCategory category) -> UBool {
         set_bits(*static_cast<Bits*>(const_cast<void*>(context)), static_cast<char32_t>(first),
-                 static_cast<char32_t>(limit), mask_of(category));
+                 static_cast<char32_t>(limit), U_MASK(category));
         return true;
       },
       &bits);
   for (const LaterRange& later : later_ranges()) {
-    for (char32_t c = later.first; c <= later.last; ++c) bits[c] |= of_category(mask_of(later.category));
+    for (char32_t c = later.first; c <= later.last; ++c) bits[c] |= of_category(U_MASK(later.category));
   }
   for (const ClassException& exception : kExceptions) {
     for (char32_t c = exception.first; c <= exception.last; ++c) {
@@ -280,14 +276,10 @@ const UNormalizer2* instance(Instance get) {
   return normalizer;
 }
 
-bool is_known(char32_t c) {
-  return is_as_old_as(c, kReferenceVersion);
-}
-
 std::uint8_t combining_class(char32_t c) {
   if (c < 0x300) return 0;
   const std::uint8_t value = u_getCombiningClass(static_cast<UChar32>(c));
-  return value != 0 && is_known(c) ? value : 0;
+  return value != 0 && is_as_old_as(c, kReferenceVersion) ? value : 0;
 }
 
 void decompose(const UNormalizer2* normalizer, char32_t c, std::vector<ChangedCharacter>& out) {
@@ -295,7 +287,7 @@ void decompose(const UNormalizer2* normalizer, char32_t c, std::vector<ChangedCh
   UErrorCode status = U_ZERO_ERROR;
   const std::int32_t size = unorm2_getDecomposition(normalizer, static_cast<UChar32>(c), units.data(),
                                                     kLongestDecomposition, &status);
-  if (size < 0 || U_FAILURE(status) || !is_known(c)) {
+  if (size < 0 || U_FAILURE(status) || !is_as_old_as(c, kReferenceVersion)) {
     out.push_back({c, 0});
     return;
   }
@@ -334,7 +326,7 @@ void compose(std::vector<ChangedCharacter>& run) {
     const UChar32 pair = reaches ? unorm2_composePair(normalizer, static_cast<UChar32>(run[starter].c),
                                                       static_cast<UChar32>(current.c))
                                  : -1;
-    if (pair >= 0 && is_known(static_cast<char32_t>(pair))) {
+    if (pair >= 0 && is_as_old_as(static_cast<char32_t>(pair), kReferenceVersion)) {
       run[starter] = {static_cast<char32_t>(pair), run[starter].change + current.change - 1};
       continue;
     }
@@ -352,12 +344,12 @@ std::span<const LaterRange> later_ranges() {
 }
 
 std::size_t white_space_end(std::string_view text, std::size_t begin) {
-  for (std::size_t i = begin; i < text.size() && is_white_space(next(text, i));) begin = i;
+  for (std::size_t i = begin; i < text.size() && is(next(text, i), white_space);) begin = i;
   return begin;
 }
 
 std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit) {
-  for (std::size_t i = end; i > limit && is_white_space(previous(text, i));) end = i;
+  for (std::size_t i = end; i > limit && is(previous(text, i), white_space);) end = i;
   return end;
 }
 
@@ -415,7 +407,7 @@ NormalForm::NormalForm(Kind kind) : kind_(kind) {
     std::uint8_t bits = 0;
     if (u_getIntPropertyValue(point, quick_check) == UNORM_NO) bits |= kChanges;
     if (unorm2_hasBoundaryBefore(normalizer, point) == 0) bits |= kJoins;
-    if (bits != 0 && is_known(c)) all[c] = bits;
+    if (bits != 0 && is_as_old_as(c, kReferenceVersion)) all[c] = bits;
   }
   bits_ = CodePointTable<std::uint8_t>(all);
 }

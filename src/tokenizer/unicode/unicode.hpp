@@ -108,9 +108,6 @@ const CodePointTable<std::uint16_t>& classes();
 inline bool is(char32_t c, Class set) {
   return (classes()(c) & set) != 0;
 }
-inline bool is_white_space(char32_t c) {
-  return is(c, white_space);
-}
 
 /// Returns the byte position after the white space that starts at `begin`; `begin` if there is none.
 std::size_t white_space_end(std::string_view text, std::size_t begin);
