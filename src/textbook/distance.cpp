@@ -112,22 +112,17 @@ Table drawn_table(std::span<const Line> lines, std::span<const analysis::Distanc
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
-std::vector<Chart> charts_of(std::span<const Line> lines, bool by_head) {
-  const std::string axis = "Distance (end of the bin)";
-  std::vector<Chart> charts;
+void add_charts(std::span<const Line> lines, bool by_head, ExperimentResult& result) {
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::size_t layer = lines[i].head.layer;
     if (i == 0 || (by_head && layer != lines[i - 1].head.layer)) {
       const std::string of = by_head ? " in layer " + std::to_string(layer) : "";
-      charts.push_back(make_chart("Weight by distance" + of, "distance", {},
-                                  {axis, "Mean weight of a pair", ChartAxes::log_log}));
-      charts.push_back(make_chart("Influence by distance" + of, "distance", {},
-                                  {axis, "Mean influence of a pair", ChartAxes::log_log}));
+      result.add_chart("Weight by distance" + of, {}, "Mean weight of a pair", Drawing::log_log);
+      result.add_chart("Influence by distance" + of, {}, "Mean influence of a pair", Drawing::log_log);
     }
-    charts[charts.size() - 2].y.push_back(name_of(lines[i], by_head));
-    charts[charts.size() - 1].y.push_back("influence, " + name_of(lines[i], by_head));
+    result.charts[result.charts.size() - 2].y.push_back(name_of(lines[i], by_head));
+    result.charts.back().y.push_back("influence, " + name_of(lines[i], by_head));
   }
-  return charts;
 }
 
 }  // namespace
@@ -155,7 +150,7 @@ BuiltHead build_head(const DistanceOptions& options) {
 }
 
 ExperimentResult distance_experiment(const DistanceOptions& options) {
-  ExperimentResult result{.name = "distance", .seed = options.seed};
+  ExperimentResult result{.name = "distance", .seed = options.seed, .x = "distance", .x_axis = "Distance"};
   result.parameters.set("n", options.n)
       .set("d", options.d)
       .set("d_k", options.d_k)
@@ -200,17 +195,17 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
   result.conclusion =
       fmt::format("At distance {}, the influence is {:.3g}, and with uniform attention {:.3g}.",
                   distances.back(), std::get<double>(rows.back()[2]), std::get<double>(rows.back()[3]));
-  result.charts = {make_chart("Influence on the query", "distance",
-                              {"influence", "uniform", "recurrent_influence", "window_influence"},
-                              {"Distance", "Influence", ChartAxes::log_log}),
-                   make_chart("Number of steps", "distance", {"recurrent_steps", "window_layers"},
-                              {"Distance", "Steps or layers", ChartAxes::log_log})};
+  result.add_chart("Influence on the query",
+                   {"influence", "uniform", "recurrent_influence", "window_influence"}, "Influence",
+                   Drawing::log_log);
+  result.add_chart("Number of steps", {"recurrent_steps", "window_layers"}, "Steps or layers",
+                   Drawing::log_log);
   return result;
 }
 
 ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> heads,
                                    std::span<const analysis::DistanceBin> bins, bool by_head) {
-  ExperimentResult result{.name = "distance"};
+  ExperimentResult result{.name = "distance", .x = "distance", .x_axis = "Distance (end of the bin)"};
   std::vector<Line> lines;
   for (const analysis::HeadDistances& each : heads) {
     if (by_head || lines.empty() || lines.back().head.layer != each.head.layer) {
@@ -243,7 +238,7 @@ ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> head
       fmt::format("Keys at distance 0 or 1 have {:.3g} times their weight in uniform attention.",
                   near.weight / near.uniform);
   result.drawn = drawn_table(lines, bins, by_head);
-  result.charts = charts_of(lines, by_head);
+  add_charts(lines, by_head, result);
   return result;
 }
 

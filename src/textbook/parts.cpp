@@ -54,17 +54,6 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
   return results;
 }
 
-Chart make_chart(std::string title, std::string x, std::vector<std::string> y, ChartAxes axes) {
-  return {.title = std::move(title),
-          .x = std::move(x),
-          .y = std::move(y),
-          .x_axis = std::move(axes.x),
-          .y_axis = std::move(axes.y),
-          .log_x = axes.drawing == ChartAxes::log_x || axes.drawing == ChartAxes::log_log,
-          .log_y = axes.drawing == ChartAxes::log_y || axes.drawing == ChartAxes::log_log,
-          .bars = axes.drawing == ChartAxes::bars};
-}
-
 Tensor array_of(MatrixView<const double> matrix) {
   std::vector<double> values;
   for (std::size_t r = 0; r < matrix.rows; ++r)

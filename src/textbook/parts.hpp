@@ -28,15 +28,6 @@ using CellRows = std::vector<std::vector<Cell>>;
   return value ? Cell(*value) : Cell();
 }
 
-/// The labels of a chart's axes, and how the chart is drawn: as lines with linear or log axes, or as bars.
-struct ChartAxes {
-  std::string x, y;
-  enum Drawing { lines, log_x, log_y, log_log, bars } drawing = lines;
-};
-
-/// Returns a chart of the table columns `y` over the table column `x`.
-[[nodiscard]] Chart make_chart(std::string title, std::string x, std::vector<std::string> y, ChartAxes axes);
-
 /// Copies the matrix to an array [rows, cols].
 [[nodiscard]] Tensor array_of(MatrixView<const double> matrix);
 
