@@ -81,13 +81,13 @@ void WordPatterns::begin(const StudyBlock& block, const std::function<bool(std::
   open_.resize(block.shape.heads.size());
 }
 
-std::optional<WordPatterns::Pattern> WordPatterns::add(const StudyPanel& panel) {
+MatrixView<const double> WordPatterns::add(const StudyPanel& panel) {
   const WordPieces& pieces = pieces_[panel.panel.sequence];
   const std::size_t places = pieces.places();
-  if (places == 0) return std::nullopt;
+  if (places == 0) return {};
   OpenPattern& open = open_[panel.head];
   if (panel.panel.first_query == 0) {
-    std::swap(open.weights, closed_.weights);  // reuses the memory
+    std::swap(open.weights, closed_);  // reuses the memory
     open.weights.assign(places * (places + 1), 0.0);
     open.rows.assign(places, 0);
   }
@@ -107,15 +107,15 @@ std::optional<WordPatterns::Pattern> WordPatterns::add(const StudyPanel& panel) 
       if (shared.token == row.query) add_to(shared.word, row);
     }
   }
-  if (panel.panel.first_query + panel.panel.pattern.rows < pieces.of_token.size()) return std::nullopt;
+  if (panel.panel.first_query + panel.panel.pattern.rows < pieces.of_token.size()) return {};
   for (std::size_t place = 0; place < places; ++place) {
     if (open.rows[place] < 2) continue;
     const auto count = static_cast<double>(open.rows[place]);
     double* const row = open.weights.data() + place * (places + 1);
     std::transform(row, row + places, row, [&](double weight) { return weight / count; });
   }
-  std::swap(open.weights, closed_.weights);
-  return Pattern{places, closed_.weights};
+  std::swap(open.weights, closed_);
+  return {closed_.data(), places, places, places + 1};
 }
 
 std::size_t largest_other(std::span<const double> row, std::size_t self) {
