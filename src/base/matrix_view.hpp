@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attnctl/matrix_view.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl {
 
@@ -36,6 +37,14 @@ class OwnedMatrix {
 [[nodiscard]] inline OwnedMatrix<double> identity(std::size_t n) {
   OwnedMatrix<double> matrix(n, n);
   for (std::size_t i = 0; i < n; ++i) matrix(i, i) = 1;
+  return matrix;
+}
+
+/// Returns a matrix with independent normal entries of mean 0 and standard deviation `deviation`.
+[[nodiscard]] inline OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double deviation,
+                                                       Random& random) {
+  OwnedMatrix<double> matrix(rows, cols);
+  for (double& value : matrix.values()) value = deviation * random.normal();
   return matrix;
 }
 

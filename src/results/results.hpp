@@ -29,6 +29,10 @@ using Cell = std::variant<std::monostate, bool, std::int64_t, float, double, std
 /// Returns the number in a cell; kUndefined if it has none.
 [[nodiscard]] double number_of(const Cell& cell);
 
+[[nodiscard]] inline Cell count_cell(std::size_t count) {
+  return static_cast<std::int64_t>(count);
+}
+
 /// Functions for the alternatives of a variant, as one argument of std::visit.
 template <typename... Functions>
 struct Overloaded : Functions... {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <xtensor/xnorm.hpp>
 
+#include "linalg/gemm.hpp"
 #include "linalg/matrix.hpp"
 #include "textbook/experiments.hpp"
 #include "textbook/parts.hpp"
@@ -69,12 +70,9 @@ std::vector<double> after_local_layer(const std::vector<double>& held, std::size
 }
 
 /// The sums for one line of a chart: of a head, or of all selected heads of a layer.
-using Line = analysis::HeadDistances;
-
-std::string name_of(const Line& line, bool by_head) {
-  const auto [layer, head] = line.head;
-  return by_head ? fmt::format("head {}.{}", layer, head) : fmt::format("layer {}", layer);
-}
+struct Line : analysis::HeadDistances {
+  std::string name;
+};
 
 /// The cells of one distance bin: weight, uniform, share, uniform_share, influence, influence_share.
 using BinMeans = std::array<Cell, 6>;
@@ -99,10 +97,10 @@ BinMeans means_of(const Line& line, std::size_t bin) {
   return means;
 }
 
-Table drawn_table(std::span<const Line> lines, std::span<const analysis::DistanceBin> bins, bool by_head) {
+Table drawn_table(std::span<const Line> lines, std::span<const analysis::DistanceBin> bins) {
   std::vector<Column> columns = {"distance"};
-  for (const Line& line : lines) columns.push_back(name_of(line, by_head));
-  for (const Line& line : lines) columns.push_back("influence, " + name_of(line, by_head));
+  for (const Line& line : lines) columns.push_back(line.name);
+  for (const Line& line : lines) columns.push_back("influence, " + line.name);
   CellRows rows;
   for (std::size_t b = 0; b < bins.size(); ++b) {
     std::vector<Cell>& row = rows.emplace_back(1, count_cell(bins[b].last));
@@ -120,8 +118,8 @@ void add_charts(std::span<const Line> lines, bool by_head, ExperimentResult& res
       result.add_chart("Weight by distance" + of, {}, "Mean weight of a pair", Drawing::log_log);
       result.add_chart("Influence by distance" + of, {}, "Mean influence of a pair", Drawing::log_log);
     }
-    result.charts[result.charts.size() - 2].y.push_back(name_of(lines[i], by_head));
-    result.charts.back().y.push_back("influence, " + name_of(lines[i], by_head));
+    result.charts[result.charts.size() - 2].y.push_back(lines[i].name);
+    result.charts.back().y.push_back("influence, " + lines[i].name);
   }
 }
 
@@ -160,7 +158,7 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
       .set("decay", options.decay);
   const BuiltHead head = build_head(options);
   const auto project = [&](const OwnedMatrix<double>& weight) {
-    return linalg::to_matrix(product(head.x.view(), weight.view()).view());
+    return linalg::to_matrix(linalg::product(head.x.view(), weight.view()).view());
   };
   const Matrix q = project(head.query);
   const Matrix k = project(head.key);
@@ -209,7 +207,9 @@ ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> head
   std::vector<Line> lines;
   for (const analysis::HeadDistances& each : heads) {
     if (by_head || lines.empty() || lines.back().head.layer != each.head.layer) {
-      lines.push_back(each);
+      const auto [layer, head] = each.head;
+      lines.push_back(
+          {each, by_head ? fmt::format("head {}.{}", layer, head) : fmt::format("layer {}", layer)});
       continue;
     }
     Line& line = lines.back();
@@ -237,7 +237,7 @@ ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> head
   result.conclusion =
       fmt::format("Keys at distance 0 or 1 have {:.3g} times their weight in uniform attention.",
                   near.weight / near.uniform);
-  result.drawn = drawn_table(lines, bins, by_head);
+  result.drawn = drawn_table(lines, bins);
   add_charts(lines, by_head, result);
   return result;
 }

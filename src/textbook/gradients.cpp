@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/numbers.hpp"
+#include "linalg/gemm.hpp"
 #include "textbook/experiments.hpp"
 #include "textbook/parts.hpp"
 
@@ -40,9 +41,11 @@ struct HeadForward {
 };
 
 HeadForward run_head(const HeadMatrices& head, const RouteInputs& x, double scale) {
-  HeadForward pass{
-      product(x[0], head.query.view()), product(x[1], head.key.view()), product(x[2], head.value.view()), {}};
-  pass.pattern = product_nt(pass.query.view(), pass.key.view(), scale);
+  HeadForward pass{linalg::product(x[0], head.query.view()),
+                   linalg::product(x[1], head.key.view()),
+                   linalg::product(x[2], head.value.view()),
+                   {}};
+  pass.pattern = linalg::product_nt(pass.query.view(), pass.key.view(), scale);
   softmax_rows(pass.pattern.view());
   return pass;
 }
@@ -77,7 +80,7 @@ OwnedMatrix<double> path_of(const HeadGradient& gradient) {
 /// Returns the part of the layer's output that one head adds, [n, d].
 OwnedMatrix<double> head_output(const GradientLayer& layer, const HeadMatrices& head, const RouteInputs& x) {
   const HeadForward pass = run_head(head, x, layer.scale);
-  return product(product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
+  return linalg::product(linalg::product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
 }
 
 /// Compares `gradient` with fourth-order central differences of `loss` at `layer.checks` evenly spaced
@@ -269,19 +272,20 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
 HeadGradient head_gradient(const HeadMatrices& head, MatrixView<const double> x,
                            MatrixView<const double> d_output, double scale) {
   HeadForward pass = run_head(head, {x, x, x}, scale);
-  const OwnedMatrix<double> d_z = product_nt(d_output, head.output.view());
-  OwnedMatrix<double> d_scores = product_nt(d_z.view(), pass.value.view());
+  const OwnedMatrix<double> d_z = linalg::product_nt(d_output, head.output.view());
+  OwnedMatrix<double> d_scores = linalg::product_nt(d_z.view(), pass.value.view());
   // From dL/dpattern to dL/dscores: with the pattern a and the gradient g, a_ij (g_ij - sum_k a_ik g_ik).
   for (std::size_t i = 0; i < d_scores.rows(); ++i) {
     const double mean = dot(pass.pattern.view().row(i), d_scores.view().row(i));
     for (std::size_t j = 0; j < d_scores.cols(); ++j)
       d_scores(i, j) = pass.pattern(i, j) * (d_scores(i, j) - mean);
   }
-  const OwnedMatrix<double> d_query = product(d_scores.view(), pass.key.view(), scale);
-  const OwnedMatrix<double> d_key = product_tn(d_scores.view(), pass.query.view(), scale);
-  const OwnedMatrix<double> d_value = product_tn(pass.pattern.view(), d_z.view());
-  return {{product_nt(d_query.view(), head.query.view()), product_nt(d_key.view(), head.key.view()),
-           product_nt(d_value.view(), head.value.view())},
+  const OwnedMatrix<double> d_query = linalg::product(d_scores.view(), pass.key.view(), scale);
+  const OwnedMatrix<double> d_key = linalg::product_tn(d_scores.view(), pass.query.view(), scale);
+  const OwnedMatrix<double> d_value = linalg::product_tn(pass.pattern.view(), d_z.view());
+  return {{linalg::product_nt(d_query.view(), head.query.view()),
+           linalg::product_nt(d_key.view(), head.key.view()),
+           linalg::product_nt(d_value.view(), head.value.view())},
           std::move(pass.pattern)};
 }
 

@@ -14,7 +14,7 @@ namespace {
 /// Returns the queries, keys or values of a head, [n, d_head]. `weight` is the matrix of all heads.
 OwnedMatrix<double> project(const OwnedMatrix<double>& weight, std::size_t head, std::size_t d_head,
                             MatrixView<const double> x) {
-  return product_nt(x, weight.view().row_range(head * d_head, d_head));
+  return linalg::product_nt(x, weight.view().row_range(head * d_head, d_head));
 }
 
 }  // namespace
@@ -61,30 +61,6 @@ Tensor array_of(MatrixView<const double> matrix) {
   return make_tensor({matrix.rows, matrix.cols}, std::move(values));
 }
 
-OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double deviation, Random& random) {
-  OwnedMatrix<double> matrix(rows, cols);
-  for (double& value : matrix.values()) value = deviation * random.normal();
-  return matrix;
-}
-
-OwnedMatrix<double> product(MatrixView<const double> a, MatrixView<const double> b, double scale) {
-  OwnedMatrix<double> c(a.rows, b.cols);
-  linalg::gemm_nn(a, b, c.view(), scale);
-  return c;
-}
-
-OwnedMatrix<double> product_nt(MatrixView<const double> a, MatrixView<const double> b, double scale) {
-  OwnedMatrix<double> c(a.rows, b.rows);
-  linalg::gemm_nt(a, b, c.view(), scale);
-  return c;
-}
-
-OwnedMatrix<double> product_tn(MatrixView<const double> a, MatrixView<const double> b, double scale) {
-  OwnedMatrix<double> c(a.cols, b.cols);
-  linalg::gemm_tn(a, b, c.view(), scale);
-  return c;
-}
-
 void softmax(std::span<double> row) {
   const double largest = *std::ranges::max_element(row);
   double sum = 0;
@@ -109,7 +85,7 @@ OwnedMatrix<double> scores_of(const BareLayer& layer, std::size_t head, MatrixVi
   const std::size_t k = layer.d_head();
   const OwnedMatrix<double> queries = project(layer.query, head, k, x);
   const OwnedMatrix<double> keys = project(layer.key, head, k, x);
-  return product_nt(queries.view(), keys.view(), 1 / std::sqrt(static_cast<double>(k)));
+  return linalg::product_nt(queries.view(), keys.view(), 1 / std::sqrt(static_cast<double>(k)));
 }
 
 OwnedMatrix<double> output_of(const BareLayer& layer, MatrixView<const double> x) {
@@ -121,7 +97,7 @@ OwnedMatrix<double> output_of(const BareLayer& layer, MatrixView<const double> x
     const OwnedMatrix<double> values = project(layer.value, head, k, x);
     linalg::gemm_nn(pattern.view(), values.view(), z.view().col_range(head * k, k));
   }
-  return product_nt(z.view(), layer.output.view());
+  return linalg::product_nt(z.view(), layer.output.view());
 }
 
 }  // namespace attnctl::textbook

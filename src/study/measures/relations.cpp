@@ -190,8 +190,8 @@ std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupS
   std::vector<std::optional<ConfidenceInterval>> intervals(count);
   if (groups < kFewest) return intervals;
   const OwnedMatrix<double>& draws = half.first == 0 ? all_ : odd_;
-  OwnedMatrix<double> sums(counts.rows(), draws.cols());  // sums of integers, therefore exact
-  linalg::gemm_nn(counts.view(), draws.view(), sums.view());
+  // The products are sums of integers, therefore exact.
+  const OwnedMatrix<double> sums = linalg::product(counts.view(), draws.view());
   for (std::size_t i = 0; i < count; ++i) intervals[i] = middle(sums.view().row(0), sums.view().row(1 + i));
   return intervals;
 }
