@@ -121,15 +121,11 @@ void TokenFrequencies::add(const input::Sequence& sequence) {
 }
 
 std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence, const TokenFrequencies& frequencies) {
-  std::vector<std::size_t> places;
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (const std::size_t i : ordinary_tokens(sequence)) {
-    const std::uint64_t count = frequencies.of(sequence.ids[i]);
-    if (count > least) continue;
-    if (count < least) places.clear();
-    least = count;
-    places.push_back(i);
-  }
+  std::vector<std::size_t> places = ordinary_tokens(sequence);
+  const auto count = [&](std::size_t place) { return frequencies.of(sequence.ids[place]); };
+  const auto rarest = std::ranges::min_element(places, {}, count);
+  const std::uint64_t least = rarest == places.end() ? 0 : count(*rarest);
+  std::erase_if(places, [&](std::size_t place) { return count(place) > least; });
   return places;
 }
 

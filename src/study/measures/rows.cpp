@@ -150,12 +150,9 @@ struct HeadOffsets {
   }
 };
 
-/// For one offset or distance bin of a panel: the number of visible pairs (query, key), and the sum of their
-/// weights under uniform attention.
-struct UniformNull {
-  std::uint64_t count = 0;
-  double uniform = 0;
-};
+/// For each offset or distance bin of a panel: in `rows`, the number of visible pairs (query, key), and in
+/// `null`, the sum of their weights under uniform attention.
+using UniformNulls = std::vector<SentenceTerm>;
 
 class PositionalMeasure final : public PerHead<HeadOffsets> {
  public:
@@ -173,19 +170,17 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
       for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
     }
     const auto& nulls = nulls_.of(panel, [&] {
-      std::array<UniformNull, analysis::kOffsetCount> found;
+      UniformNulls found(analysis::kOffsetCount);
       for (const analysis::PatternRow& row : panel.rows) {
         const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
-        analysis::for_each_visible_offset(row, panel.visible, [&](std::size_t i) {
-          ++found[i].count;
-          found[i].uniform += uniform;
-        });
+        analysis::for_each_visible_offset(row, panel.visible,
+                                          [&](std::size_t i) { found[i].add(0, uniform); });
       }
       return found;
     });
     for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) {
       state.offsets[i].peaks += peaks.counts[i];
-      state.offsets[i].visible.add(nulls[i].count, weights[i], nulls[i].uniform);
+      state.offsets[i].visible.add(nulls[i].rows, weights[i], nulls[i].null);
     }
   }
   void finish(StudyResults& results) const override {
@@ -220,7 +215,7 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
   }
 
  private:
-  PerPanel<std::array<UniformNull, analysis::kOffsetCount>> nulls_;  // by offset
+  PerPanel<UniformNulls> nulls_;  // by offset
 };
 
 const std::vector<analysis::DistanceBin>& all_bins() {
@@ -250,8 +245,8 @@ struct HeadDistanceSums {
 };
 
 /// Returns the nulls of the distance bins, up to the last bin with a visible pair.
-std::vector<UniformNull> bin_nulls(const StudyPanel& panel) {
-  std::vector<UniformNull> nulls;
+UniformNulls bin_nulls(const StudyPanel& panel) {
+  UniformNulls nulls;
   const std::vector<analysis::DistanceBin>& bins = all_bins();
   for (const analysis::PatternRow& row : panel.rows) {
     const std::size_t n = row.weights.size();
@@ -267,8 +262,8 @@ std::vector<UniformNull> bin_nulls(const StudyPanel& panel) {
         pairs += panel.visible.count(query, query + bin.first, std::min(query + bin.last + 1, n));
       if (pairs == 0) continue;
       if (nulls.size() <= b) nulls.resize(b + 1);
-      nulls[b].count += pairs;
-      nulls[b].uniform += static_cast<double>(pairs) / visible;
+      nulls[b].rows += pairs;
+      nulls[b].null += static_cast<double>(pairs) / visible;
     }
   }
   return nulls;
@@ -290,7 +285,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
       const float* const from = row.weights.data() + row.visible.first;
       for (std::size_t j = 0; j < row.visible.size(); ++j) to[j] += static_cast<double>(from[j]);
     }
-    const std::vector<UniformNull>& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
+    const UniformNulls& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
     if (state.bins.size() < nulls.size()) state.bins.resize(nulls.size());
     for (std::size_t b = 0; b < nulls.size(); ++b) {
       const analysis::DistanceBin bin = all_bins()[b];
@@ -299,7 +294,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
         weight += *(main_diagonal + distance);
         if (distance > 0) weight += *(main_diagonal - distance);
       }
-      state.bins[b].add(nulls[b].count, weight, nulls[b].uniform);
+      state.bins[b].add(nulls[b].rows, weight, nulls[b].null);
     }
   }
   void finish(StudyResults& results) const override {
@@ -319,7 +314,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
   }
 
  private:
-  PerPanel<std::vector<UniformNull>> nulls_;
+  PerPanel<UniformNulls> nulls_;
   /// Sums of a panel's weights for each offset (key minus query position), starting at 1 - n.
   std::vector<double> diagonals_;
 };
