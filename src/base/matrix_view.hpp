@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <span>
@@ -51,6 +52,10 @@ class OwnedMatrix {
 /// Returns the dot product, summed from the first element to the last.
 [[nodiscard]] inline double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+[[nodiscard]] inline double norm(std::span<const double> values) {
+  return std::sqrt(dot(values, values));
 }
 
 }  // namespace attnctl

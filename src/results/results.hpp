@@ -334,6 +334,11 @@ struct Results {
 
   /// Appends the members of `other`. Its picture hint is used only if this object has none.
   void append(Results&& other);
+  /// Adds a CSV table, which is also a section of the document with records of the name `record`.
+  void add_table(const std::string& record, const Table& table) {
+    document.sections.push_back({table.name, record, table});
+    tables.push_back(table);
+  }
 };
 
 /// Returns the table with this name. Throws Error(usage), which lists all names, if there is none.

@@ -41,13 +41,11 @@ struct HeadForward {
 };
 
 HeadForward run_head(const HeadMatrices& head, const RouteInputs& x, double scale) {
-  HeadForward pass{linalg::product(x[0], head.query.view()),
-                   linalg::product(x[1], head.key.view()),
-                   linalg::product(x[2], head.value.view()),
-                   {}};
-  pass.pattern = linalg::product_nt(pass.query.view(), pass.key.view(), scale);
-  softmax_rows(pass.pattern.view());
-  return pass;
+  OwnedMatrix<double> query = linalg::product(x[0], head.query.view());
+  OwnedMatrix<double> key = linalg::product(x[1], head.key.view());
+  OwnedMatrix<double> pattern = linalg::product_nt(query.view(), key.view(), scale);
+  softmax_rows(pattern.view());
+  return {std::move(query), std::move(key), linalg::product(x[2], head.value.view()), std::move(pattern)};
 }
 
 struct GradientLayer {
@@ -60,10 +58,6 @@ struct GradientLayer {
 
 double inner(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   return dot(a.values(), b.values());
-}
-
-double norm(std::span<const double> values) {
-  return std::sqrt(dot(values, values));
 }
 
 void add(const OwnedMatrix<double>& from, OwnedMatrix<double>& to) {
@@ -245,11 +239,9 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
     }
   }
   if (heads == 0) return;
-  std::vector<std::string> labels;
-  for (const std::size_t layer : layers) labels.push_back(std::to_string(layer));
-  HeatmapPage page;
-  page.title = "Attribution of a logit to heads";
-  page.scale.label = "Gradient x z";
+  const auto labels = texts_of(layers, [](std::size_t layer) { return std::to_string(layer); });
+  HeatmapPage page{
+      .title = "Attribution of a logit to heads", .scale = {.label = "Gradient x z"}, .heatmaps = {}};
   for (const LogitAttribution& input : inputs) {
     std::vector<double> values(layers.size() * heads, kUndefined);
     for (const auto& [head, each] : input.heads) {

@@ -31,8 +31,7 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
       .set("seed", static_cast<std::size_t>(result.seed))
       .set("parameters", result.parameters)
       .set("summary", result.summary);
-  results.document.sections.push_back({"rows", "row", result.rows});
-  results.tables.push_back(result.rows);
+  results.add_table("row", result.rows);
   results.text.emplace_back(TextTable{"Experiment " + result.name, result.rows});
   CellRows summary;  // without lists and records
   for (const auto& [name, value] : result.summary.fields) {

@@ -24,10 +24,6 @@ OwnedMatrix<double> widened(MatrixView<const float> values) {
   return wide;
 }
 
-double norm(std::span<const double> a) {
-  return std::sqrt(dot(a, a));
-}
-
 /// Returns the Gram matrix of the rows of W: W W^T. For a row vector x, |x W|^2 = x (W W^T) x^T.
 OwnedMatrix<double> gram(MatrixView<const double> w) {
   return linalg::product_nt(w, w);
