@@ -500,10 +500,6 @@ std::vector<NamedDefinitions> summary_definitions() {
 Results model_summary(const std::optional<SummarySubject>& subject, const SummaryRequest& asked) {
   Results results;
   Document& document = results.document;
-  const auto add_table = [&](const Table& table, const std::string& record) {
-    document.sections.push_back({table.name, record, table});
-    results.tables.push_back(table);
-  };
   if (asked.families) results.text.emplace_back(TextTable{"Families", families_table()});
   if (subject) {
     const std::size_t positions = subject->config.max_positions.value_or(kUsualLength);
@@ -515,14 +511,14 @@ Results model_summary(const std::optional<SummarySubject>& subject, const Summar
         shown = record_table(part, *record);
       } else {
         const Table& table = std::get<Table>(part.content);
-        add_table(table, part.record);
+        results.add_table(part.record, table);
         shown = part.name == "comparison" ? side_by_side(table) : table;
       }
       if (part.name == "architecture") document.head.set("length", length).set("batch", asked.batch);
       results.text.emplace_back(TextTable{part.title, std::move(shown)});
     }
   }
-  if (asked.families) add_table(families_table(), "family");
+  if (asked.families) results.add_table("family", families_table());
   return results;
 }
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <span>
 #include <vector>
 
 #include "attnctl/matrix_view.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl {
 
@@ -39,9 +41,21 @@ class OwnedMatrix {
   return matrix;
 }
 
+/// Returns a matrix with independent normal entries of mean 0 and standard deviation `deviation`.
+[[nodiscard]] inline OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double deviation,
+                                                       Random& random) {
+  OwnedMatrix<double> matrix(rows, cols);
+  for (double& value : matrix.values()) value = deviation * random.normal();
+  return matrix;
+}
+
 /// Returns the dot product, summed from the first element to the last.
 [[nodiscard]] inline double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+[[nodiscard]] inline double norm(std::span<const double> values) {
+  return std::sqrt(dot(values, values));
 }
 
 }  // namespace attnctl

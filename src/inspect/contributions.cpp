@@ -118,8 +118,7 @@ class ContributionsAnalysis final : public Analysis {
     if (!input_.request.output_rank) return results;
     const std::vector<analysis::LayerOutputRank> layers = ranks_.finish();
     const Table ranks = ranks_table(input_, layers);
-    results.document.sections.push_back({"output_rank", "output_rank", ranks});
-    results.tables.push_back(ranks);
+    results.add_table("output_rank", ranks);
     results.text.emplace_back(
         TextTable{"Relative change of a layer's output with W_O cut to a rank, or removed",
                   select_columns(ranks, {"input", "layer", "output", "rank", "full_rank", "change"}), 4});

@@ -73,11 +73,6 @@ Heatmap heatmap(const AnalysisInput& input, std::span<const analysis::LayerMixin
           ratios};
 }
 
-void add_table(Results& results, const Table& table) {
-  results.document.sections.push_back({table.name, table.name, table});
-  results.tables.push_back(table);
-}
-
 class MixingAnalysis final : public Analysis {
  public:
   explicit MixingAnalysis(const AnalysisInput& input) : Analysis(input), mixing_(input.selection) {}
@@ -89,7 +84,7 @@ class MixingAnalysis final : public Analysis {
     const std::vector<analysis::LayerMixing> layers = mixing_.finish();
     Results results;
     const Table all = table(input_, layers);
-    add_table(results, all);
+    results.add_table("mixing", all);
     results.text.emplace_back(summary(input_, layers));
     HeatmapPage page{"Mixing Ratio", {false, 0, 1, "From other positions"}, 1, {}};
     std::size_t row = 0;
@@ -202,7 +197,7 @@ class RoutingAnalysis final : public Analysis, private forward::Observer {
   Results finish() override {
     std::ranges::sort(found_, {}, [](const LayerRouting& each) { return std::pair(each.input, each.layer); });
     Results results;
-    add_table(results, table(input_, found_));
+    results.add_table("routing", table(input_, found_));
     results.text.emplace_back(summary(input_, found_));
     std::vector<std::int64_t> with_experts;  // layers with experts; equal for all inputs
     analysis::for_each_group(found_, &LayerRouting::input, [&](std::span<const LayerRouting> of_input) {

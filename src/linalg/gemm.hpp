@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 #include "base/matrix_view.hpp"
 #include "base/memory.hpp"
@@ -46,6 +47,27 @@ template <typename T>
 void gemm_tn(Operand<T> a, Operand<T> b, MatrixView<T> c, Factor<T> alpha = 1, Factor<T> beta = 0) {
   gemm(true, false, a, b, c, alpha, beta);
 }
+
+// Return alpha a b, alpha a b^T and alpha a^T b as new matrices.
+template <typename A, typename T = std::remove_const_t<A>>
+[[nodiscard]] OwnedMatrix<T> product(MatrixView<A> a, Operand<T> b, Factor<T> alpha = 1) {
+  OwnedMatrix<T> c(a.rows, b.cols);
+  gemm_nn(a, b, c.view(), alpha);
+  return c;
+}
+template <typename A, typename T = std::remove_const_t<A>>
+[[nodiscard]] OwnedMatrix<T> product_nt(MatrixView<A> a, Operand<T> b, Factor<T> alpha = 1) {
+  OwnedMatrix<T> c(a.rows, b.rows);
+  gemm_nt(a, b, c.view(), alpha);
+  return c;
+}
+template <typename A, typename T = std::remove_const_t<A>>
+[[nodiscard]] OwnedMatrix<T> product_tn(MatrixView<A> a, Operand<T> b, Factor<T> alpha = 1) {
+  OwnedMatrix<T> c(a.cols, b.cols);
+  gemm_tn(a, b, c.view(), alpha);
+  return c;
+}
+
 /// Computes the same as gemm_nn, or as gemm_nt if `transpose_b` is true, with alpha = 1. Then adds `bias` [n]
 /// to every row of c. `bias` may be empty.
 void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,

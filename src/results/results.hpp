@@ -29,6 +29,10 @@ using Cell = std::variant<std::monostate, bool, std::int64_t, float, double, std
 /// Returns the number in a cell; kUndefined if it has none.
 [[nodiscard]] double number_of(const Cell& cell);
 
+[[nodiscard]] inline Cell count_cell(std::size_t count) {
+  return static_cast<std::int64_t>(count);
+}
+
 /// Functions for the alternatives of a variant, as one argument of std::visit.
 template <typename... Functions>
 struct Overloaded : Functions... {
@@ -331,6 +335,11 @@ struct Results {
 
   /// Appends the members of `other`. Its picture hint is used only if this object has none.
   void append(Results&& other);
+  /// Adds a CSV table, which is also a section of the document with records of the name `record`.
+  void add_table(const std::string& record, const Table& table) {
+    document.sections.push_back({table.name, record, table});
+    tables.push_back(table);
+  }
 };
 
 /// Returns the table with this name. Throws Error(usage), which lists all names, if there is none.

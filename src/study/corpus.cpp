@@ -121,15 +121,11 @@ void TokenFrequencies::add(const input::Sequence& sequence) {
 }
 
 std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence, const TokenFrequencies& frequencies) {
-  std::vector<std::size_t> places;
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (const std::size_t i : ordinary_tokens(sequence)) {
-    const std::uint64_t count = frequencies.of(sequence.ids[i]);
-    if (count > least) continue;
-    if (count < least) places.clear();
-    least = count;
-    places.push_back(i);
-  }
+  std::vector<std::size_t> places = ordinary_tokens(sequence);
+  const auto count = [&](std::size_t place) { return frequencies.of(sequence.ids[place]); };
+  const auto rarest = std::ranges::min_element(places, {}, count);
+  const std::uint64_t least = rarest == places.end() ? 0 : count(*rarest);
+  std::erase_if(places, [&](std::size_t place) { return count(place) > least; });
   return places;
 }
 
@@ -201,16 +197,16 @@ std::vector<model::Model> random_twins(const model::Model& model, std::size_t co
   return twins;
 }
 
-std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
+std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const std::vector<std::int64_t>& prefix,
+                                           std::size_t ids, std::size_t limit,
                                            const tokenizer::Vocabulary& vocabulary) {
-  if (plan.sequences == 0 || limits.positions <= limits.prefix.size()) return {};
-  std::vector<std::int64_t> ids;  // of tokens that are not special, not empty and not in the prefix
-  for (std::int64_t id = 0; id < static_cast<std::int64_t>(limits.ids); ++id) {
-    if (vocabulary.is_special(id) || std::ranges::find(limits.prefix, id) != limits.prefix.end()) continue;
-    if (vocabulary.empty() || !vocabulary.token(id).value_or("").empty()) ids.push_back(id);
+  if (plan.sequences == 0 || limit <= prefix.size()) return {};
+  std::vector<std::int64_t> usable;  // of tokens that are not special, not empty and not in the prefix
+  for (std::int64_t id = 0; id < static_cast<std::int64_t>(ids); ++id) {
+    if (vocabulary.is_special(id) || std::ranges::find(prefix, id) != prefix.end()) continue;
+    if (vocabulary.empty() || !vocabulary.token(id).value_or("").empty()) usable.push_back(id);
   }
-  const std::size_t length =
-      std::min({kProbeLength, ids.size() / 4, (limits.positions - limits.prefix.size()) / 2});
+  const std::size_t length = std::min({kProbeLength, usable.size() / 4, (limit - prefix.size()) / 2});
   if (length < 4) return {};
   std::vector<ProbeSequence> probes;
   for (std::size_t i = 0; i < plan.sequences; ++i) {
@@ -218,15 +214,15 @@ std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLim
     std::vector<std::int64_t> drawn;  // distinct ids
     std::set<std::int64_t> seen;
     while (drawn.size() < 2 * length) {
-      const std::int64_t id = ids[random.next() % ids.size()];
+      const std::int64_t id = usable[random.next() % usable.size()];
       if (seen.insert(id).second) drawn.push_back(id);
     }
     const auto copy = std::span(drawn).first(length);
     for (const bool repeated : {true, false}) {
       ProbeSequence& probe = probes.emplace_back();
-      probe.marks = {.first = limits.prefix.size(), .length = length, .repeated = repeated};
+      probe.marks = {.first = prefix.size(), .length = length, .repeated = repeated};
       probe.sequence.id = (repeated ? "probe " : "control ") + std::to_string(i);
-      probe.sequence.ids = limits.prefix;
+      probe.sequence.ids = prefix;
       for (const auto& half : {repeated ? copy : std::span(drawn).last(length), copy})
         probe.sequence.ids.insert(probe.sequence.ids.end(), half.begin(), half.end());
     }
@@ -284,8 +280,8 @@ void CorpusBlocks::add(CheckedSentence checked, CorpusBlock& block) {
 
 std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
   if (!probe_) {
-    const ProbeLimits limits{prefix_, model_.config().embedding.vocabulary, limit_};
-    probe_ = probe_sequences(options_.probe, limits, vocabulary_);
+    const std::size_t ids = model_.config().embedding.vocabulary;
+    probe_ = probe_sequences(options_.probe, prefix_, ids, limit_, vocabulary_);
   }
   CorpusBlock block;
   std::size_t tokens = 0;

@@ -74,17 +74,14 @@ struct ProbeSequence {
   ProbeMarks marks;
 };
 
-struct ProbeLimits {
-  std::vector<std::int64_t> prefix;  // first tokens of every sequence, for example BOS or [CLS]
-  std::size_t ids = 0;               // size of the model's vocabulary
-  std::size_t positions = 0;         // largest number of tokens of a sequence
-};
-
 /// Returns the probe sequences of a plan, each followed by its control. The result depends only on the
-/// arguments. The tokens of a copy are distinct, and neither special nor in the prefix. A copy has 32 tokens;
-/// fewer if two copies do not fit, or if the vocabulary has fewer than 4 * 32 such tokens. Returns no
-/// sequences if a copy would have fewer than four tokens.
-[[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
+/// arguments. Every sequence begins with `prefix`, for example BOS or [CLS], and has at most `limit` tokens.
+/// `ids` is the size of the model's vocabulary. The tokens of a copy are distinct, and neither special nor in
+/// the prefix. A copy has 32 tokens; fewer if two copies do not fit, or if the vocabulary has fewer than 4 *
+/// 32 such tokens. Returns no sequences if a copy would have fewer than four tokens.
+[[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan,
+                                                         const std::vector<std::int64_t>& prefix,
+                                                         std::size_t ids, std::size_t limit,
                                                          const tokenizer::Vocabulary& vocabulary);
 
 /// A file of a corpus; "-" is standard input.

@@ -35,9 +35,6 @@ constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset f
 [[nodiscard]] inline Cell real_cell(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Cell(static_cast<float>(*value)) : Cell();
 }
-[[nodiscard]] inline Cell count_cell(std::size_t count) {
-  return static_cast<std::int64_t>(count);
-}
 [[nodiscard]] inline Cell text_cell(std::string_view text) {
   return text.empty() ? Cell() : Cell(std::string(text));
 }

@@ -321,10 +321,9 @@ Results results_of(const StudyPlan& plan) {
   Results results;
   results.document.head = document_head(plan);
   add_head_lines(plan, results);
-  const auto add = [&](std::string record, std::string title, Table table) {
+  const auto add = [&](const char* record, std::string title, Table table) {
     table = with_definitions(std::move(table));
-    results.document.sections.push_back({table.name, std::move(record), table});
-    results.tables.push_back(table);
+    results.add_table(record, table);
     results.text.emplace_back(TextTable{std::move(title), table});
   };
   add("shard", "Shards",

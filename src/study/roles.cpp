@@ -62,25 +62,19 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
   return rows;
 }
 
-Table strongest(const std::vector<HeadRole>& roles, const StudyShape& shape) {
-  constexpr std::size_t shown = 5;
+Table strongest(std::vector<HeadRole> roles, const StudyShape& shape) {
+  constexpr std::size_t most = 5;  // rows per role
+  std::ranges::stable_sort(
+      roles, {}, [](const HeadRole& role) { return std::pair(role.row, -role.evidence.score.value_or(0)); });
+  std::map<const RoleRow*, std::size_t> shown;
   std::vector<std::vector<Cell>> rows;
-  for (const RoleRow& row : role_rows()) {
-    HeadRoles heads;
-    for (const HeadRole& role : roles) {
-      if (role.row == &row) heads.push_back(&role);
-    }
-    std::ranges::stable_sort(heads, std::greater(),
-                             [](const HeadRole* role) { return role->evidence.score.value_or(0); });
-    heads.resize(std::min(heads.size(), shown));
-    for (const HeadRole* const role : heads) {
-      const RoleEvidence& evidence = role->evidence;
-      const auto [low, high] = interval_cells(evidence.interval);
-      rows.push_back({std::string(1, row.letter), text_cell(row.name), shape.heads[evidence.head].name,
-                      text_cell(evidence.detail), real_cell(evidence.score), real_cell(evidence.null),
-                      real_cell(evidence.shuffled), real_cell(evidence.random), low, high,
-                      count_cell(evidence.count)});
-    }
+  for (const auto& [row, evidence] : roles) {
+    if (++shown[row] > most) continue;
+    const auto [low, high] = interval_cells(evidence.interval);
+    rows.push_back({std::string(1, row->letter), text_cell(row->name), shape.heads[evidence.head].name,
+                    text_cell(evidence.detail), real_cell(evidence.score), real_cell(evidence.null),
+                    real_cell(evidence.shuffled), real_cell(evidence.random), low, high,
+                    count_cell(evidence.count)});
   }
   return make_table(
       "strongest",

@@ -69,18 +69,15 @@ void load_layers(const model::Model& model, const forward::Selection& selection)
 /// Passes the patterns of one block to measures. Each PatternRow is computed once for all measures.
 class MeasureObserver final : public forward::Observer {
  public:
-  MeasureObserver(const StudyBlock& block, std::vector<Measure*> measures)
-      : block_(block), measures_(std::move(measures)) {
-    for (const StudyHead& head : block.shape.heads) heads_.push_back(head.id);
-  }
+  /// All arguments are borrowed. `heads` are the selected heads, in ascending order.
+  MeasureObserver(const StudyBlock& block, std::span<Measure* const> measures,
+                  std::span<const model::HeadId> heads)
+      : block_(block), measures_(measures), heads_(heads) {}
 
   [[nodiscard]] forward::Needs needs() const override {
     forward::Needs needs;
     for (const Measure* const measure : measures_) needs |= measure->needs();
     return needs;
-  }
-  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {
-    for (Measure* const measure : measures_) measure->begin(block_);
   }
   void panel(const forward::AttentionPanel& panel) override {
     const auto head = analysis::head_index(heads_, {panel.layer, panel.head});
@@ -102,14 +99,11 @@ class MeasureObserver final : public forward::Observer {
                            complete};
     for (Measure* const measure : measures_) measure->panel(shown);
   }
-  void end() {
-    for (Measure* const measure : measures_) measure->end();
-  }
 
  private:
   const StudyBlock& block_;
-  std::vector<Measure*> measures_;
-  std::vector<model::HeadId> heads_;
+  std::span<Measure* const> measures_;
+  std::span<const model::HeadId> heads_;
   std::vector<analysis::PatternRow> rows_;
 };
 
@@ -209,11 +203,13 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
     Pool alone(1);
     StudyBlock block(model, corpus, header.shape);
     block.frequencies = run.frequencies;
-    MeasureObserver observer(block, std::move(wanted));
+    const forward::Selection& selection = run.input.settings.selection;
+    MeasureObserver observer(block, wanted, selection.heads);
     forward::Observer* const observers[] = {&observer};
     forward::RunContext context{.pool = alone, .warnings = raised};
-    forward::run_forward(model, batch, run.input.settings.selection, observers, context);
-    observer.end();
+    for (Measure* const measure : wanted) measure->begin(block);
+    forward::run_forward(model, batch, selection, observers, context);
+    for (Measure* const measure : wanted) measure->end();
   };
   Warnings warnings;
   show(run.input.model, corpus.batch, header.measures, measures.own, warnings);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <xtensor/xnorm.hpp>
 
+#include "linalg/gemm.hpp"
 #include "linalg/matrix.hpp"
 #include "textbook/experiments.hpp"
 #include "textbook/parts.hpp"
@@ -69,12 +70,9 @@ std::vector<double> after_local_layer(const std::vector<double>& held, std::size
 }
 
 /// The sums for one line of a chart: of a head, or of all selected heads of a layer.
-using Line = analysis::HeadDistances;
-
-std::string name_of(const Line& line, bool by_head) {
-  const auto [layer, head] = line.head;
-  return by_head ? fmt::format("head {}.{}", layer, head) : fmt::format("layer {}", layer);
-}
+struct Line : analysis::HeadDistances {
+  std::string name;
+};
 
 /// The cells of one distance bin: weight, uniform, share, uniform_share, influence, influence_share.
 using BinMeans = std::array<Cell, 6>;
@@ -99,10 +97,10 @@ BinMeans means_of(const Line& line, std::size_t bin) {
   return means;
 }
 
-Table drawn_table(std::span<const Line> lines, std::span<const analysis::DistanceBin> bins, bool by_head) {
+Table drawn_table(std::span<const Line> lines, std::span<const analysis::DistanceBin> bins) {
   std::vector<Column> columns = {"distance"};
-  for (const Line& line : lines) columns.push_back(name_of(line, by_head));
-  for (const Line& line : lines) columns.push_back("influence, " + name_of(line, by_head));
+  for (const Line& line : lines) columns.push_back(line.name);
+  for (const Line& line : lines) columns.push_back("influence, " + line.name);
   CellRows rows;
   for (std::size_t b = 0; b < bins.size(); ++b) {
     std::vector<Cell>& row = rows.emplace_back(1, count_cell(bins[b].last));
@@ -112,22 +110,17 @@ Table drawn_table(std::span<const Line> lines, std::span<const analysis::Distanc
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
-std::vector<Chart> charts_of(std::span<const Line> lines, bool by_head) {
-  const std::string axis = "Distance (end of the bin)";
-  std::vector<Chart> charts;
+void add_charts(std::span<const Line> lines, bool by_head, ExperimentResult& result) {
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::size_t layer = lines[i].head.layer;
     if (i == 0 || (by_head && layer != lines[i - 1].head.layer)) {
       const std::string of = by_head ? " in layer " + std::to_string(layer) : "";
-      charts.push_back(make_chart("Weight by distance" + of, "distance", {},
-                                  {axis, "Mean weight of a pair", ChartAxes::log_log}));
-      charts.push_back(make_chart("Influence by distance" + of, "distance", {},
-                                  {axis, "Mean influence of a pair", ChartAxes::log_log}));
+      result.add_chart("Weight by distance" + of, {}, "Mean weight of a pair", Drawing::log_log);
+      result.add_chart("Influence by distance" + of, {}, "Mean influence of a pair", Drawing::log_log);
     }
-    charts[charts.size() - 2].y.push_back(name_of(lines[i], by_head));
-    charts[charts.size() - 1].y.push_back("influence, " + name_of(lines[i], by_head));
+    result.charts[result.charts.size() - 2].y.push_back(lines[i].name);
+    result.charts.back().y.push_back("influence, " + lines[i].name);
   }
-  return charts;
 }
 
 }  // namespace
@@ -155,7 +148,7 @@ BuiltHead build_head(const DistanceOptions& options) {
 }
 
 ExperimentResult distance_experiment(const DistanceOptions& options) {
-  ExperimentResult result{.name = "distance", .seed = options.seed};
+  ExperimentResult result{.name = "distance", .seed = options.seed, .x = "distance", .x_axis = "Distance"};
   result.parameters.set("n", options.n)
       .set("d", options.d)
       .set("d_k", options.d_k)
@@ -165,7 +158,7 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
       .set("decay", options.decay);
   const BuiltHead head = build_head(options);
   const auto project = [&](const OwnedMatrix<double>& weight) {
-    return linalg::to_matrix(product(head.x.view(), weight.view()).view());
+    return linalg::to_matrix(linalg::product(head.x.view(), weight.view()).view());
   };
   const Matrix q = project(head.query);
   const Matrix k = project(head.key);
@@ -200,21 +193,23 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
   result.conclusion =
       fmt::format("At distance {}, the influence is {:.3g}, and with uniform attention {:.3g}.",
                   distances.back(), std::get<double>(rows.back()[2]), std::get<double>(rows.back()[3]));
-  result.charts = {make_chart("Influence on the query", "distance",
-                              {"influence", "uniform", "recurrent_influence", "window_influence"},
-                              {"Distance", "Influence", ChartAxes::log_log}),
-                   make_chart("Number of steps", "distance", {"recurrent_steps", "window_layers"},
-                              {"Distance", "Steps or layers", ChartAxes::log_log})};
+  result.add_chart("Influence on the query",
+                   {"influence", "uniform", "recurrent_influence", "window_influence"}, "Influence",
+                   Drawing::log_log);
+  result.add_chart("Number of steps", {"recurrent_steps", "window_layers"}, "Steps or layers",
+                   Drawing::log_log);
   return result;
 }
 
 ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> heads,
                                    std::span<const analysis::DistanceBin> bins, bool by_head) {
-  ExperimentResult result{.name = "distance"};
+  ExperimentResult result{.name = "distance", .x = "distance", .x_axis = "Distance (end of the bin)"};
   std::vector<Line> lines;
   for (const analysis::HeadDistances& each : heads) {
     if (by_head || lines.empty() || lines.back().head.layer != each.head.layer) {
-      lines.push_back(each);
+      const auto [layer, head] = each.head;
+      lines.push_back(
+          {each, by_head ? fmt::format("head {}.{}", layer, head) : fmt::format("layer {}", layer)});
       continue;
     }
     Line& line = lines.back();
@@ -242,8 +237,8 @@ ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> head
   result.conclusion =
       fmt::format("Keys at distance 0 or 1 have {:.3g} times their weight in uniform attention.",
                   near.weight / near.uniform);
-  result.drawn = drawn_table(lines, bins, by_head);
-  result.charts = charts_of(lines, by_head);
+  result.drawn = drawn_table(lines, bins);
+  add_charts(lines, by_head, result);
   return result;
 }
 

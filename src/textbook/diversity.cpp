@@ -222,7 +222,7 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
       draws[specialised ? 1 : 0].push_back(measure(drawn, options.heads, pool));
     }
   }
-  ExperimentResult result{.name = "diversity", .seed = options.seed};
+  ExperimentResult result{.name = "diversity", .seed = options.seed, .x = "head", .x_axis = "Head"};
   result.parameters.set("d", options.d)
       .set("heads", options.heads)
       .set("d_head", options.d_head)
@@ -258,12 +258,11 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
     }
   }
   result.rows = make_table("rows", std::move(columns), std::move(rows));
-  result.charts = {
-      make_chart("Effective rank", "head", {"random_effective_rank", "specialised_effective_rank"},
-                 {"Head", "Effective rank"}),
-      make_chart("Mean magnitude of the similarity to other heads", "head",
-                 {"random_absolute_similarity", "specialised_absolute_similarity"},
-                 {"Head", "Similarity", ChartAxes::bars})};
+  result.add_chart("Effective rank", {"random_effective_rank", "specialised_effective_rank"},
+                   "Effective rank");
+  result.add_chart("Mean magnitude of the similarity to other heads",
+                   {"random_absolute_similarity", "specialised_absolute_similarity"}, "Similarity",
+                   Drawing::bars);
   std::vector<Heatmap> maps;
   for (std::size_t kind = 0; kind < kinds.size(); ++kind)
     maps.push_back(heatmap_of(draws[kind].front().similarity, kinds[kind], labels));
@@ -318,7 +317,7 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
     maps.push_back(heatmap_of(heads.similarity, "Random" + (random.size() > 1 ? sizes : "")));
   }
 
-  ExperimentResult result{.name = "diversity", .seed = options.seed};
+  ExperimentResult result{.name = "diversity", .seed = options.seed, .x = "layer", .x_axis = "Layer"};
   result.parameters.set("model", model.name())
       .set("circuit", std::string(name_of(circuit)))
       .set("draws", options.draws);
@@ -335,11 +334,9 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
   result.conclusion = fmt::format("In {} of {}, absolute_similarity is above that of random heads.", similar,
                                   counted(trained.size(), "layer"));
   result.rows = make_table("rows", columns, std::move(rows));
-  result.charts = {make_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
-                              {"Layer", "Effective rank"}),
-                   make_chart("Mean magnitude of similarity", "layer",
-                              {"absolute_similarity", "random_absolute_similarity"},
-                              {"Layer", "Mean magnitude of similarity"})};
+  result.add_chart("Effective rank", {"effective_rank", "random_effective_rank"}, "Effective rank");
+  result.add_chart("Mean magnitude of similarity", {"absolute_similarity", "random_absolute_similarity"},
+                   "Mean magnitude of similarity");
   const std::size_t maps_per_row = std::min<std::size_t>(4, maps.size());
   result.heatmaps = {{"similarity", page_of(std::move(maps), maps_per_row)}};
   return result;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,10 +27,14 @@
 // measurements. docs/experiments.md defines the columns of the rows and the numbers of the summary.
 namespace attnctl::textbook {
 
+/// How a chart is drawn: as lines over linear or logarithmic axes, or as bars.
+enum class Drawing { lines, log_x, log_y, log_log, bars };
+
 /// The results of one textbook experiment. The numbers do not depend on the number of threads.
 struct ExperimentResult {
   std::string name;
   std::uint64_t seed = 0;
+  std::string x = {}, x_axis = {};  // of the charts: the column of the x axis, and the label of this axis
   Record parameters = {};
   Table rows = {};
   Record summary = {};
@@ -37,6 +42,15 @@ struct ExperimentResult {
   std::vector<Chart> charts = {};
   Table drawn = {};  // the table that the charts show; if it has no columns, the charts show `rows`
   std::vector<View> heatmaps = {};  // pictures that follow the charts
+
+  /// Adds a chart of the columns `y`, whose axis has the label `y_axis`.
+  void add_chart(std::string title, std::vector<std::string> y, std::string y_axis,
+                 Drawing drawing = Drawing::lines) {
+    const bool both = drawing == Drawing::log_log;
+    charts.push_back({std::move(title), x, std::move(y), x_axis, std::move(y_axis),
+                      both || drawing == Drawing::log_x, both || drawing == Drawing::log_y,
+                      drawing == Drawing::bars});
+  }
 };
 
 /// Converts the result to a document, tables, text and pictures. The text ends with the conclusion and the
@@ -87,12 +101,11 @@ struct HeadMatrices {
   OwnedMatrix<double> output;      // [v, d]
 };
 
-/// The gradient dL/dx through one head, in three parts: through the query, key and value projections, [n, d]
-/// each. The sum of the three parts is the gradient through the head. The sum over all heads is dL/dx of the
-/// layer.
+/// The gradient dL/dx through one head. The sum of its parts is the gradient through the head. The sum over
+/// all heads is dL/dx of the layer.
 struct HeadGradient {
-  OwnedMatrix<double> query, key, value;
-  OwnedMatrix<double> pattern;  // [n, n], from the forward pass
+  std::array<OwnedMatrix<double>, 3> parts;  // through the query, key and value projections, [n, d] each
+  OwnedMatrix<double> pattern;               // [n, n], from the forward pass
 };
 
 /// Returns the gradients of one head for dL/dY [n, d]. `scale` is the factor on the scores.

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/numbers.hpp"
+#include "linalg/gemm.hpp"
 #include "textbook/experiments.hpp"
 #include "textbook/parts.hpp"
 
@@ -30,11 +31,9 @@ constexpr Definition kGradientsColumns[] = {
 
 namespace {
 
-/// The inputs of the query, key and value projections. Each is x, or x with one entry changed: the check of a
-/// head changes one of the inputs, the check of the layer changes all three.
-struct RouteInputs {
-  MatrixView<const double> query, key, value;  // [n, d]
-};
+/// The inputs [n, d] of the query, key and value projections. Each is x, or x with one entry changed: the
+/// check of a head changes one of the inputs, the check of the layer changes all three.
+using RouteInputs = std::array<MatrixView<const double>, 3>;
 
 struct HeadForward {
   OwnedMatrix<double> query, key, value;  // [n, k], [n, k], [n, v]
@@ -42,13 +41,11 @@ struct HeadForward {
 };
 
 HeadForward run_head(const HeadMatrices& head, const RouteInputs& x, double scale) {
-  HeadForward pass = {product(x.query, head.query.view()),
-                      product(x.key, head.key.view()),
-                      product(x.value, head.value.view()),
-                      {}};
-  pass.pattern = product_nt(pass.query.view(), pass.key.view(), scale);
-  softmax_rows(pass.pattern.view());
-  return pass;
+  OwnedMatrix<double> query = linalg::product(x[0], head.query.view());
+  OwnedMatrix<double> key = linalg::product(x[1], head.key.view());
+  OwnedMatrix<double> pattern = linalg::product_nt(query.view(), key.view(), scale);
+  softmax_rows(pattern.view());
+  return {std::move(query), std::move(key), linalg::product(x[2], head.value.view()), std::move(pattern)};
 }
 
 struct GradientLayer {
@@ -63,24 +60,21 @@ double inner(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   return dot(a.values(), b.values());
 }
 
-double norm(std::span<const double> values) {
-  return std::sqrt(dot(values, values));
-}
-
 void add(const OwnedMatrix<double>& from, OwnedMatrix<double>& to) {
   for (std::size_t i = 0; i < to.values().size(); ++i) to.values()[i] += from.values()[i];
 }
 
 OwnedMatrix<double> path_of(const HeadGradient& gradient) {
-  OwnedMatrix<double> path = gradient.query;
-  for (const auto* part : {&gradient.key, &gradient.value}) add(*part, path);
+  OwnedMatrix<double> path = gradient.parts[0];
+  add(gradient.parts[1], path);
+  add(gradient.parts[2], path);
   return path;
 }
 
 /// Returns the part of the layer's output that one head adds, [n, d].
 OwnedMatrix<double> head_output(const GradientLayer& layer, const HeadMatrices& head, const RouteInputs& x) {
   const HeadForward pass = run_head(head, x, layer.scale);
-  return product(product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
+  return linalg::product(linalg::product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
 }
 
 /// Compares `gradient` with fourth-order central differences of `loss` at `layer.checks` evenly spaced
@@ -128,8 +122,7 @@ Report sum_of(const GradientLayer& layer, const std::vector<Report>& heads) {
   Report sum = heads.front();
   for (std::size_t h = 1; h < heads.size(); ++h) {
     sum.query_norms.insert(sum.query_norms.end(), heads[h].query_norms.begin(), heads[h].query_norms.end());
-    for (const auto path : {&HeadGradient::query, &HeadGradient::key, &HeadGradient::value})
-      add(heads[h].gradient.*path, sum.gradient.*path);
+    for (std::size_t i = 0; i < 3; ++i) add(heads[h].gradient.parts[i], sum.gradient.parts[i]);
     sum.largest_weight += heads[h].largest_weight;
   }
   sum.largest_weight /= static_cast<double>(heads.size());
@@ -147,34 +140,30 @@ void append_rows(const GradientLayer& layer, std::size_t d_k, Pool& pool, CellRo
   pool.run(heads.size(), [&](std::size_t h, std::size_t /*worker*/) {
     Report& report = heads[h];
     report.gradient = head_gradient(layer.heads[h], layer.x.view(), layer.d_output.view(), layer.scale);
-    const MatrixView<const double> query = std::as_const(report.gradient.query).view();
+    const MatrixView<const double> query = std::as_const(report.gradient.parts[0]).view();
     for (std::size_t i = 0; i < query.rows; ++i) {
       report.query_norms.push_back(norm(query.row(i)));
       report.largest_weight += std::ranges::max(report.gradient.pattern.view().row(i));
     }
     report.largest_weight /= static_cast<double>(query.rows);
     // To check the gradient through a projection, changes only the input of this projection.
-    using Input = MatrixView<const double> RouteInputs::*;
-    const auto check = [&](const OwnedMatrix<double>& gradient, Input input) {
-      return worst_error(layer, gradient, [&](MatrixView<const double> moved) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      const double error = worst_error(layer, report.gradient.parts[i], [&](MatrixView<const double> moved) {
         RouteInputs inputs = {layer.x.view(), layer.x.view(), layer.x.view()};
-        inputs.*input = moved;
+        inputs[i] = moved;
         return inner(head_output(layer, layer.heads[h], inputs), layer.d_output);
       });
-    };
-    report.error = std::max({check(report.gradient.query, &RouteInputs::query),
-                             check(report.gradient.key, &RouteInputs::key),
-                             check(report.gradient.value, &RouteInputs::value)});
+      report.error = std::max(report.error, error);
+    }
   });
   const Report sum = sum_of(layer, heads);
   const OwnedMatrix<double> whole = path_of(sum.gradient);
   const auto add_row = [&](const Cell& head, const Report& report) {
-    const HeadGradient& gradient = report.gradient;
-    const OwnedMatrix<double> path = path_of(gradient);
-    rows.push_back({count_cell(d_k), layer.scale, head, norm(path.values()), norm(gradient.query.values()),
-                    norm(gradient.key.values()), norm(gradient.value.values()),
-                    inner(path, whole) / inner(whole, whole), median(report.query_norms),
-                    report.largest_weight, report.error});
+    const auto& [query, key, value] = report.gradient.parts;
+    const OwnedMatrix<double> path = path_of(report.gradient);
+    rows.push_back({count_cell(d_k), layer.scale, head, norm(path.values()), norm(query.values()),
+                    norm(key.values()), norm(value.values()), inner(path, whole) / inner(whole, whole),
+                    median(report.query_norms), report.largest_weight, report.error});
   };
   for (std::size_t h = 0; h < heads.size(); ++h) add_row(count_cell(h), heads[h]);
   add_row(Cell(), sum);
@@ -201,8 +190,9 @@ std::vector<HeadMatrices> random_heads(const GradientsOptions& options, std::siz
 void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& result) {
   constexpr std::array<std::size_t, 4> drawn = {4, 5, 6, 8};  // query, key, value, query_median
   const bool heads = sizes == 1;
-  const std::string label = heads ? "head" : "d_k";
-  std::vector<Column> columns = {label};
+  result.x = heads ? "head" : "d_k";
+  result.x_axis = heads ? "Head" : "d_k";
+  std::vector<Column> columns = {result.x};
   for (const std::size_t column : drawn) {
     columns.emplace_back(kGradientsColumns[column]);
     columns.emplace_back(fmt::format("{}, scaled", kGradientsColumns[column].name));
@@ -218,9 +208,7 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
   const auto add_chart = [&](const char* title, std::initializer_list<std::size_t> shown) {
     std::vector<std::string> y;
     for (const std::size_t column : shown) y.push_back(columns[column]);
-    result.charts.push_back(
-        make_chart(title, label, std::move(y),
-                   {heads ? "Head" : "d_k", "Norm of dL/dx", heads ? ChartAxes::bars : ChartAxes::log_log}));
+    result.add_chart(title, std::move(y), "Norm of dL/dx", heads ? Drawing::bars : Drawing::log_log);
   };
   if (heads) {
     add_chart("Unscaled scores", {1, 3, 5});
@@ -251,11 +239,9 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
     }
   }
   if (heads == 0) return;
-  std::vector<std::string> labels;
-  for (const std::size_t layer : layers) labels.push_back(std::to_string(layer));
-  HeatmapPage page;
-  page.title = "Attribution of a logit to heads";
-  page.scale.label = "Gradient x z";
+  const auto labels = texts_of(layers, [](std::size_t layer) { return std::to_string(layer); });
+  HeatmapPage page{
+      .title = "Attribution of a logit to heads", .scale = {.label = "Gradient x z"}, .heatmaps = {}};
   for (const LogitAttribution& input : inputs) {
     std::vector<double> values(layers.size() * heads, kUndefined);
     for (const auto& [head, each] : input.heads) {
@@ -278,19 +264,21 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
 HeadGradient head_gradient(const HeadMatrices& head, MatrixView<const double> x,
                            MatrixView<const double> d_output, double scale) {
   HeadForward pass = run_head(head, {x, x, x}, scale);
-  const OwnedMatrix<double> d_z = product_nt(d_output, head.output.view());
-  OwnedMatrix<double> d_scores = product_nt(d_z.view(), pass.value.view());
+  const OwnedMatrix<double> d_z = linalg::product_nt(d_output, head.output.view());
+  OwnedMatrix<double> d_scores = linalg::product_nt(d_z.view(), pass.value.view());
   // From dL/dpattern to dL/dscores: with the pattern a and the gradient g, a_ij (g_ij - sum_k a_ik g_ik).
   for (std::size_t i = 0; i < d_scores.rows(); ++i) {
     const double mean = dot(pass.pattern.view().row(i), d_scores.view().row(i));
     for (std::size_t j = 0; j < d_scores.cols(); ++j)
       d_scores(i, j) = pass.pattern(i, j) * (d_scores(i, j) - mean);
   }
-  const OwnedMatrix<double> d_query = product(d_scores.view(), pass.key.view(), scale);
-  const OwnedMatrix<double> d_key = product_tn(d_scores.view(), pass.query.view(), scale);
-  const OwnedMatrix<double> d_value = product_tn(pass.pattern.view(), d_z.view());
-  return {product_nt(d_query.view(), head.query.view()), product_nt(d_key.view(), head.key.view()),
-          product_nt(d_value.view(), head.value.view()), std::move(pass.pattern)};
+  const OwnedMatrix<double> d_query = linalg::product(d_scores.view(), pass.key.view(), scale);
+  const OwnedMatrix<double> d_key = linalg::product_tn(d_scores.view(), pass.query.view(), scale);
+  const OwnedMatrix<double> d_value = linalg::product_tn(pass.pattern.view(), d_z.view());
+  return {{linalg::product_nt(d_query.view(), head.query.view()),
+           linalg::product_nt(d_key.view(), head.key.view()),
+           linalg::product_nt(d_value.view(), head.value.view())},
+          std::move(pass.pattern)};
 }
 
 ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& pool) {
@@ -343,7 +331,7 @@ LogitAttribution attribute(const reference::LogitGradient& gradient, std::span<c
 }
 
 ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
-  ExperimentResult result{.name = "gradients"};
+  ExperimentResult result{.name = "gradients", .x = "token", .x_axis = "Token"};
   CellRows rows;
   List targets;
   for (const LogitAttribution& input : inputs) {
@@ -377,8 +365,8 @@ ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
   result.conclusion = fmt::format("In input {}, the token at position {} has the largest attribution.",
                                   first.input, most - bars.begin());
   result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
-  result.charts = {make_chart("Input " + first.input + ": gradient x embedding", "token", {"attribution"},
-                              {"Token", "Attribution", ChartAxes::bars})};
+  result.add_chart("Input " + first.input + ": gradient x embedding", {"attribution"}, "Attribution",
+                   Drawing::bars);
   draw_heads(inputs, result);
   return result;
 }

@@ -206,7 +206,7 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
   // Checks all numbers of heads before computing.
   for (const std::size_t h : options.heads)
     static_cast<void>(model::bare_config({.d_model = options.d, .heads = h}));
-  ExperimentResult result{.name = "heads", .seed = options.seed};
+  ExperimentResult result{.name = "heads", .seed = options.seed, .x = "heads", .x_axis = "Heads"};
   result.parameters.set("d", options.d)
       .set("heads", List(options.heads.begin(), options.heads.end()))
       .set("length", options.length);
@@ -243,15 +243,12 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
       .set("multiply_adds_scores", static_cast<std::size_t>(flops.scores / 2))
       .set("multiply_adds_values", static_cast<std::size_t>(flops.values / 2))
       .set("multiply_adds_output", static_cast<std::size_t>(flops.output / 2));
-  result.charts = {
-      make_chart("Rank of one head", "heads", {"score_rank_bound", "qk_rank", "qk_effective_rank"},
-                 {"Heads", "Rank", ChartAxes::log_log}),
-      make_chart("Distinct patterns", "heads", {"distinct_patterns"},
-                 {"Heads", "Patterns", ChartAxes::log_log}),
-      make_chart("Parameters and multiply-adds", "heads", {"parameters", "multiply_adds"},
-                 {"Heads", "Count", ChartAxes::log_log}),
-      make_chart("Memory of the patterns", "heads", {"pattern_bytes"},
-                 {"Heads", "Bytes", ChartAxes::log_log})};
+  result.add_chart("Rank of one head", {"score_rank_bound", "qk_rank", "qk_effective_rank"}, "Rank",
+                   Drawing::log_log);
+  result.add_chart("Distinct patterns", {"distinct_patterns"}, "Patterns", Drawing::log_log);
+  result.add_chart("Parameters and multiply-adds", {"parameters", "multiply_adds"}, "Count",
+                   Drawing::log_log);
+  result.add_chart("Memory of the patterns", {"pattern_bytes"}, "Bytes", Drawing::log_log);
   return result;
 }
 

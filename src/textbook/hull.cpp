@@ -403,18 +403,16 @@ std::string place_of(const HullPoint& key) {
   return key.support.values.empty() ? "inside" : "boundary";
 }
 
-/// Joins the first `most` items of a list. If the list has more items, the text ends with "... N in all".
-template <typename Item>
-std::string join(std::size_t count, std::size_t most, const char* between, const Item& item) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(count, most); ++i) text += (i == 0 ? "" : between) + item(i);
-  return count > most ? text + fmt::format("{}... {} in all", between, count) : text;
+/// Joins the texts of the first `most` items. If there are more items, the text ends with "... N in all".
+template <typename T, typename Text>
+std::string join_first(std::size_t most, std::span<const T> items, const char* between, const Text& text) {
+  const std::string joined = join_texts(items.first(std::min(items.size(), most)), text, between);
+  return items.size() > most ? joined + fmt::format("{}... {} in all", between, items.size()) : joined;
 }
 
 /// Formats the first four elements of a vector: "(10, 0)".
 std::string text_of(std::span<const double> vector) {
-  return "(" + join(vector.size(), 4, ", ", [&](std::size_t i) { return fmt::format("{:.6g}", vector[i]); }) +
-         ")";
+  return "(" + join_first(4, vector, ", ", [](double value) { return fmt::format("{:.6g}", value); }) + ")";
 }
 
 Cell text_of(const HullQuery& query) {
@@ -425,8 +423,8 @@ Cell text_of(const HullQuery& query) {
 Cell text_of(const std::vector<HullWeight>& combination) {
   constexpr std::size_t longest = 9;  // characters; longer fractions are shown as decimals
   if (combination.empty()) return {};
-  return join(combination.size(), 4, " + ", [&](std::size_t i) {
-    const auto& [point, weight, exact] = combination[i];
+  return join_first(4, std::span(combination), " + ", [](const HullWeight& part) {
+    const auto& [point, weight, exact] = part;
     const std::string factor = exact.size() <= longest ? exact : fmt::format("{:.6g}", weight);
     return exact == "1" ? fmt::format("[{}]", point) : fmt::format("{} [{}]", factor, point);
   });
@@ -434,7 +432,7 @@ Cell text_of(const std::vector<HullWeight>& combination) {
 
 Cell text_of(const std::vector<std::size_t>& keys) {
   if (keys.empty()) return {};
-  return join(keys.size(), 8, " ", [&](std::size_t i) { return fmt::format("[{}]", keys[i]); });
+  return join_first(8, std::span(keys), " ", [](std::size_t key) { return fmt::format("[{}]", key); });
 }
 
 Value record_of(const HullQuery& query) {
@@ -548,13 +546,12 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
   const auto best = std::ranges::max_element(lowest);
   std::optional<std::size_t> picked;
   if (std::ranges::count(lowest, *best) == 1) picked = static_cast<std::size_t>(best - lowest.begin());
-  ExperimentResult result{.name = "hull"};
+  ExperimentResult result{.name = "hull", .x = "key", .x_axis = "Key"};
   result.parameters.set("keys", array_of(keys));
   if (keys.cols == 2) {
     draw_plane(keys, places, result);
   } else {
-    result.charts = {make_chart("Largest margin of a key over all others", "key", {"margin"},
-                                {"Key", "Margin", ChartAxes::bars})};
+    result.add_chart("Largest margin of a key over all others", {"margin"}, "Margin", Drawing::bars);
   }
   const auto count = [&](const char* place) {
     return static_cast<std::size_t>(std::ranges::count(places, place, place_of));

@@ -157,7 +157,7 @@ ExperimentResult kinds_experiment(const model::Model& model, const input::Batch&
     const auto [grid_rows, grid_columns] = *options.grid;
     add_row("axial", layer.heads * (grid_columns * pairs_of(grid_rows) + grid_rows * pairs_of(grid_columns)));
   }
-  ExperimentResult result{.name = "kinds"};
+  ExperimentResult result{.name = "kinds", .x = "kind"};
   const std::vector<Cell>* closest = nullptr;
   for (const std::vector<Cell>& row : rows) {
     const double* distance = std::get_if<double>(&row[5]);
@@ -167,12 +167,10 @@ ExperimentResult kinds_experiment(const model::Model& model, const input::Batch&
   if (closest != nullptr) result.summary.set("closest_to_full", (*closest)[0]);
   result.conclusion = fmt::format("Closest to full attention by total variation: {}.",
                                   closest != nullptr ? std::get<std::string>((*closest)[0]) : "no kind");
-  const auto add_chart = [&](const char* title, std::vector<std::string> columns, const char* axis) {
-    result.charts.push_back(make_chart(title, "kind", std::move(columns), {"", axis, ChartAxes::bars}));
-  };
-  add_chart("Scores and values", {"flops"}, "FLOPs");
-  add_chart("Memory of the patterns", {"pattern_bytes"}, "bytes");
-  add_chart("Distance to full attention", {"total_variation", "output_error"}, "distance");
+  result.add_chart("Scores and values", {"flops"}, "FLOPs", Drawing::bars);
+  result.add_chart("Memory of the patterns", {"pattern_bytes"}, "bytes", Drawing::bars);
+  result.add_chart("Distance to full attention", {"total_variation", "output_error"}, "distance",
+                   Drawing::bars);
   result.rows = make_table("rows", {std::begin(kKindsColumns), std::end(kKindsColumns)}, std::move(rows));
   return result;
 }

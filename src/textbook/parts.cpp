@@ -14,7 +14,7 @@ namespace {
 /// Returns the queries, keys or values of a head, [n, d_head]. `weight` is the matrix of all heads.
 OwnedMatrix<double> project(const OwnedMatrix<double>& weight, std::size_t head, std::size_t d_head,
                             MatrixView<const double> x) {
-  return product_nt(x, weight.view().row_range(head * d_head, d_head));
+  return linalg::product_nt(x, weight.view().row_range(head * d_head, d_head));
 }
 
 }  // namespace
@@ -31,8 +31,7 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
       .set("seed", static_cast<std::size_t>(result.seed))
       .set("parameters", result.parameters)
       .set("summary", result.summary);
-  results.document.sections.push_back({"rows", "row", result.rows});
-  results.tables.push_back(result.rows);
+  results.add_table("row", result.rows);
   results.text.emplace_back(TextTable{"Experiment " + result.name, result.rows});
   CellRows summary;  // without lists and records
   for (const auto& [name, value] : result.summary.fields) {
@@ -54,46 +53,11 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
   return results;
 }
 
-Chart make_chart(std::string title, std::string x, std::vector<std::string> y, ChartAxes axes) {
-  return {.title = std::move(title),
-          .x = std::move(x),
-          .y = std::move(y),
-          .x_axis = std::move(axes.x),
-          .y_axis = std::move(axes.y),
-          .log_x = axes.drawing == ChartAxes::log_x || axes.drawing == ChartAxes::log_log,
-          .log_y = axes.drawing == ChartAxes::log_y || axes.drawing == ChartAxes::log_log,
-          .bars = axes.drawing == ChartAxes::bars};
-}
-
 Tensor array_of(MatrixView<const double> matrix) {
   std::vector<double> values;
   for (std::size_t r = 0; r < matrix.rows; ++r)
     values.insert(values.end(), matrix.row(r).begin(), matrix.row(r).end());
   return make_tensor({matrix.rows, matrix.cols}, std::move(values));
-}
-
-OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double deviation, Random& random) {
-  OwnedMatrix<double> matrix(rows, cols);
-  for (double& value : matrix.values()) value = deviation * random.normal();
-  return matrix;
-}
-
-OwnedMatrix<double> product(MatrixView<const double> a, MatrixView<const double> b, double scale) {
-  OwnedMatrix<double> c(a.rows, b.cols);
-  linalg::gemm_nn(a, b, c.view(), scale);
-  return c;
-}
-
-OwnedMatrix<double> product_nt(MatrixView<const double> a, MatrixView<const double> b, double scale) {
-  OwnedMatrix<double> c(a.rows, b.rows);
-  linalg::gemm_nt(a, b, c.view(), scale);
-  return c;
-}
-
-OwnedMatrix<double> product_tn(MatrixView<const double> a, MatrixView<const double> b, double scale) {
-  OwnedMatrix<double> c(a.cols, b.cols);
-  linalg::gemm_tn(a, b, c.view(), scale);
-  return c;
 }
 
 void softmax(std::span<double> row) {
@@ -120,7 +84,7 @@ OwnedMatrix<double> scores_of(const BareLayer& layer, std::size_t head, MatrixVi
   const std::size_t k = layer.d_head();
   const OwnedMatrix<double> queries = project(layer.query, head, k, x);
   const OwnedMatrix<double> keys = project(layer.key, head, k, x);
-  return product_nt(queries.view(), keys.view(), 1 / std::sqrt(static_cast<double>(k)));
+  return linalg::product_nt(queries.view(), keys.view(), 1 / std::sqrt(static_cast<double>(k)));
 }
 
 OwnedMatrix<double> output_of(const BareLayer& layer, MatrixView<const double> x) {
@@ -132,7 +96,7 @@ OwnedMatrix<double> output_of(const BareLayer& layer, MatrixView<const double> x
     const OwnedMatrix<double> values = project(layer.value, head, k, x);
     linalg::gemm_nn(pattern.view(), values.view(), z.view().col_range(head * k, k));
   }
-  return product_nt(z.view(), layer.output.view());
+  return linalg::product_nt(z.view(), layer.output.view());
 }
 
 }  // namespace attnctl::textbook

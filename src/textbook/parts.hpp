@@ -21,36 +21,12 @@ extern const Definition kAveragingColumns[7], kDistanceColumns[14], kDiversityCo
 
 using CellRows = std::vector<std::vector<Cell>>;
 
-[[nodiscard]] inline Cell count_cell(std::size_t count) {
-  return static_cast<std::int64_t>(count);
-}
 [[nodiscard]] inline Cell cell_of(const std::optional<double>& value) {
   return value ? Cell(*value) : Cell();
 }
 
-/// The labels of a chart's axes, and how the chart is drawn: as lines with linear or log axes, or as bars.
-struct ChartAxes {
-  std::string x, y;
-  enum Drawing { lines, log_x, log_y, log_log, bars } drawing = lines;
-};
-
-/// Returns a chart of the table columns `y` over the table column `x`.
-[[nodiscard]] Chart make_chart(std::string title, std::string x, std::vector<std::string> y, ChartAxes axes);
-
 /// Copies the matrix to an array [rows, cols].
 [[nodiscard]] Tensor array_of(MatrixView<const double> matrix);
-
-/// Returns a matrix with independent normal entries of mean 0 and standard deviation `deviation`.
-[[nodiscard]] OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double deviation,
-                                                Random& random);
-
-/// Return scale * (a b), scale * (a b^T) and scale * (a^T b), in this order.
-[[nodiscard]] OwnedMatrix<double> product(MatrixView<const double> a, MatrixView<const double> b,
-                                          double scale = 1);
-[[nodiscard]] OwnedMatrix<double> product_nt(MatrixView<const double> a, MatrixView<const double> b,
-                                             double scale = 1);
-[[nodiscard]] OwnedMatrix<double> product_tn(MatrixView<const double> a, MatrixView<const double> b,
-                                             double scale = 1);
 
 /// Replace a row (softmax) or each row of a matrix (softmax_rows) by its softmax. Rows must not be empty.
 void softmax(std::span<double> row);

@@ -204,7 +204,7 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
     rotary = rotary_of(*options.model);
   }
   const MatrixView<const double> learned = std::as_const(table).view();
-  ExperimentResult result{.name = "positions", .seed = options.seed};
+  ExperimentResult result{.name = "positions", .seed = options.seed, .x = "distance", .x_axis = "Distance"};
   result.parameters.set("positions", options.positions)
       .set("d", options.d)
       .set("far", options.far)
@@ -227,17 +227,14 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
     row.emplace_back(sum / static_cast<double>(rotary->inverse_frequency.size()));
   });
   std::vector<Column> columns(kPositionsColumns, kPositionsColumns + 5);
-  const auto add_chart = [&](const char* title, const char* column, const char* axis) {
-    result.charts.push_back(make_chart(title, "distance", {column}, {"Distance", axis}));
-  };
-  add_chart("Sinusoidal positions", "dot_product", "Dot product");
+  result.add_chart("Sinusoidal positions", {"dot_product"}, "Dot product");
   if (learned.rows > 0) {
     columns.insert(columns.end(), {kPositionsColumns[5], kPositionsColumns[6]});
-    add_chart("Learned positions", "learned_dot_product", "Mean dot product");
+    result.add_chart("Learned positions", {"learned_dot_product"}, "Mean dot product");
   }
   if (rotary != nullptr) {
     columns.emplace_back(kPositionsColumns[7]);
-    add_chart("Rotary positions", "rotary_kernel", "Mean cosine");
+    result.add_chart("Rotary positions", {"rotary_kernel"}, "Mean cosine");
   }
   result.rows = make_table("rows", columns, std::move(rows));
 

@@ -78,7 +78,7 @@ double softmax_jacobian_norm(std::span<const double> p) {
 }
 
 ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
-  ExperimentResult result{.name = "scaling", .seed = options.seed};
+  ExperimentResult result{.name = "scaling", .seed = options.seed, .x = "d_k", .x_axis = "d_k"};
   result.parameters.set("d_k", List(options.d_k.begin(), options.d_k.end()))
       .set("keys", options.keys)
       .set("components", options.components);
@@ -126,20 +126,18 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
       .set("jacobian_ratio", std::get<double>(last[9]) / std::get<double>(last[5]));
   result.conclusion = fmt::format("At d_k {}, scaling changes the mean largest weight from {:.3f} to {:.3f}.",
                                   options.d_k.back(), std::get<double>(last[3]), std::get<double>(last[7]));
-  result.charts = {
-      make_chart("Variance of the scores", "d_k", {"score_variance", "scaled_score_variance"},
-                 {"d_k", "Variance", ChartAxes::log_log}),
-      make_chart("Entropy of the rows", "d_k", {"entropy", "scaled_entropy"},
-                 {"d_k", "Entropy (nats)", ChartAxes::log_x}),
-      make_chart("Largest weight", "d_k", {"largest_weight", "scaled_largest_weight"},
-                 {"d_k", "Mean largest weight", ChartAxes::log_x}),
-      make_chart("Norm of the softmax Jacobian", "d_k", {"jacobian_norm", "scaled_jacobian_norm"},
-                 {"d_k", "Frobenius norm", ChartAxes::log_x})};
+  result.add_chart("Variance of the scores", {"score_variance", "scaled_score_variance"}, "Variance",
+                   Drawing::log_log);
+  result.add_chart("Entropy of the rows", {"entropy", "scaled_entropy"}, "Entropy (nats)", Drawing::log_x);
+  result.add_chart("Largest weight", {"largest_weight", "scaled_largest_weight"}, "Mean largest weight",
+                   Drawing::log_x);
+  result.add_chart("Norm of the softmax Jacobian", {"jacobian_norm", "scaled_jacobian_norm"},
+                   "Frobenius norm", Drawing::log_x);
   return result;
 }
 
 ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> heads) {
-  ExperimentResult result{.name = "scaling"};
+  ExperimentResult result{.name = "scaling", .x = "layer", .x_axis = "Layer"};
   CellRows rows;
   const analysis::HeadTemperature* sharpest = nullptr;
   std::size_t known = 0;
@@ -167,9 +165,8 @@ ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> hea
   result.conclusion = fmt::format("{} of {} {} a temperature below 1.", sharper,
                                   counted(heads.size(), "head"), sharper == 1 ? "has" : "have");
   result.drawn = by_layer(heads);
-  result.charts = {make_chart("Effective temperature", "layer",
-                              {"sharpest head", "mean of the heads", "softest head"},
-                              {"Layer", "Temperature (1: unit-variance scores)", ChartAxes::log_y})};
+  result.add_chart("Effective temperature", {"sharpest head", "mean of the heads", "softest head"},
+                   "Temperature (1: unit-variance scores)", Drawing::log_y);
   return result;
 }
 

@@ -228,8 +228,9 @@ TEST_CASE("results with --null-shuffle do not depend on threads, shards or resta
 
 TEST_CASE("the probe repeats distinct tokens, and its control has other tokens in the first copy") {
   const tokenizer::Vocabulary vocabulary = PlantedModel::vocabulary();
-  const ProbeLimits room{{PlantedModel::kBegin}, 34, 20};
-  const std::vector<ProbeSequence> probes = probe_sequences({.sequences = 3, .seed = 5}, room, vocabulary);
+  const std::vector<std::int64_t> prefix = {PlantedModel::kBegin};
+  const std::vector<ProbeSequence> probes =
+      probe_sequences({.sequences = 3, .seed = 5}, prefix, 34, 20, vocabulary);
   REQUIRE(probes.size() == 6);
   for (std::size_t i = 0; i < probes.size(); ++i) {
     const std::vector<std::int64_t>& ids = probes[i].sequence.ids;
@@ -247,14 +248,11 @@ TEST_CASE("the probe repeats distinct tokens, and its control has other tokens i
       CHECK(std::equal(ids.begin() + 9, ids.end(), probes[i - 1].sequence.ids.begin() + 9));
   }
   CHECK(probes[0].sequence.ids != probes[2].sequence.ids);
-  const auto sizes = [&](const ProbePlan& plan, const ProbeLimits& of) {
-    return probe_sequences(plan, of, vocabulary).size();
-  };
-  CHECK(sizes({.sequences = 3}, {{PlantedModel::kBegin}, 34, 8}) == 0);  // too short for two copies
-  CHECK(sizes({.sequences = 3}, {{}, 15, 20}) == 0);                     // too few ordinary tokens
-  CHECK(sizes({.sequences = 0}, room) == 0);
+  CHECK(probe_sequences({.sequences = 3}, prefix, 34, 8, vocabulary).empty());  // too short for two copies
+  CHECK(probe_sequences({.sequences = 3}, {}, 15, 20, vocabulary).empty());     // too few ordinary tokens
+  CHECK(probe_sequences({.sequences = 0}, prefix, 34, 20, vocabulary).empty());
   // A plan with more sequences begins with the same sequences.
-  CHECK(probe_sequences({.sequences = 1, .seed = 5}, room, vocabulary)[0].sequence.ids ==
+  CHECK(probe_sequences({.sequences = 1, .seed = 5}, prefix, 34, 20, vocabulary)[0].sequence.ids ==
         probes[0].sequence.ids);
 }
 

@@ -24,21 +24,14 @@ OwnedMatrix<double> widened(MatrixView<const float> values) {
   return wide;
 }
 
-double norm(std::span<const double> a) {
-  return std::sqrt(dot(a, a));
-}
-
 /// Returns the Gram matrix of the rows of W: W W^T. For a row vector x, |x W|^2 = x (W W^T) x^T.
 OwnedMatrix<double> gram(MatrixView<const double> w) {
-  OwnedMatrix<double> product(w.rows, w.rows);
-  linalg::gemm_nt(w, w, product.view());
-  return product;
+  return linalg::product_nt(w, w);
 }
 
 /// Returns x G x^T for each row x of `x`, with G = `gram`. Negative results are set to 0.
 std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<double>& gram) {
-  OwnedMatrix<double> product(x.rows, x.cols);
-  linalg::gemm_nn(x, gram.view(), product.view());
+  const OwnedMatrix<double> product = linalg::product(x, gram.view());
   std::vector<double> norms(x.rows);
   for (std::size_t r = 0; r < x.rows; ++r) {
     const double squared = dot(x.row(r), product.view().row(r));
@@ -97,8 +90,7 @@ linalg::ProductSvd decompose(const model::Linear& weights) {
 
 /// Returns (s_i |z u_i|)^2 for each singular value s_i, in descending order of s_i.
 std::vector<double> energies(const OwnedMatrix<double>& z, const linalg::ProductSvd& svd) {
-  OwnedMatrix<double> along(z.rows(), svd.left.rows());
-  linalg::gemm_nt(z.view(), svd.left.view(), along.view());
+  const OwnedMatrix<double> along = linalg::product_nt(z.view(), svd.left.view());
   std::vector<double> energy(svd.left.rows(), 0.0);
   for (std::size_t r = 0; r < along.rows(); ++r) {
     for (std::size_t i = 0; i < energy.size(); ++i) {
@@ -215,10 +207,8 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
     for (std::size_t head = 0; head < heads; ++head)
       grams_.push_back(gram(w_o.view().row_range(head * width, width)));
   }
-  OwnedMatrix<double> whole(z.rows(), w_o.cols());
-  linalg::gemm_nn(z.view(), w_o.view(), whole.view());
-  OwnedMatrix<double> back(z.rows(), z.cols());
-  linalg::gemm_nt(whole.view(), w_o.view(), back.view());
+  const OwnedMatrix<double> whole = linalg::product(z.view(), w_o.view());
+  const OwnedMatrix<double> back = linalg::product_nt(whole.view(), w_o.view());
   double whole_norms = 0;    // sum of |t_i|
   double whole_squares = 0;  // |t|^2
   for (std::size_t r = 0; r < whole.rows(); ++r) {
@@ -341,9 +331,8 @@ void Mixing::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<doub
   OwnedMatrix<double>& others = z;
   std::ranges::transform(z.values(), own.values(), others.values().begin(), std::minus<>());
   OwnedMatrix<double> keep = stream;
-  OwnedMatrix<double> mix(stream.rows(), stream.cols());
   linalg::gemm_nn(own.view(), w_o.view(), keep.view(), 1, 1);
-  linalg::gemm_nn(others.view(), w_o.view(), mix.view());
+  OwnedMatrix<double> mix = linalg::product(others.view(), w_o.view());
 
   const model::LayerConfig& config = model_->config().layers[layer];
   const model::Lease<model::LayerWeights> weights = model_->layer(layer);

@@ -107,9 +107,7 @@ void Rollout::begin(const model::Model& model, const input::Batch& batch) {
 void Rollout::add_layer(std::size_t sequence, OwnedMatrix<double>& fused) {
   last_layer_[sequence] = fused;
   add_residual(fused, options_.residual);
-  OwnedMatrix<double> next(fused.rows(), fused.cols());
-  linalg::gemm_nn(fused.view(), rolled_[sequence].view(), next.view());
-  rolled_[sequence] = std::move(next);
+  rolled_[sequence] = linalg::product(fused.view(), rolled_[sequence].view());
 }
 
 }  // namespace attnctl::analysis

@@ -161,8 +161,7 @@ std::vector<double> output_pairs(const HeadOutputs& outputs) {
   const OwnedMatrix<float> columns = centred_columns(outputs);
   const std::size_t heads = outputs.columns.size() - 1;
   const OwnedMatrix<double> squares = squares_of(columns.view(), outputs);
-  OwnedMatrix<double> products(heads, heads);
-  linalg::gemm_nt(squares.view(), squares.view(), products.view());
+  const OwnedMatrix<double> products = linalg::product_nt(squares.view(), squares.view());
   std::vector<double> totals;
   for (std::size_t h = 0; h < heads; ++h) {
     const auto row = squares.view().row(h);

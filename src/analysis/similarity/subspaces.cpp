@@ -45,8 +45,7 @@ Subspace decompose(const CircuitFactor& factor, std::size_t head) {
 /// subspace is undefined or has no dimensions.
 std::vector<double> cosines_between(const Subspace& a, const Subspace& b) {
   if (a.basis.rows() == 0 || b.basis.rows() == 0) return {};
-  OwnedMatrix<float> product(a.basis.rows(), b.basis.rows());
-  linalg::gemm_nt(a.basis.view(), b.basis.view(), product.view());
+  const OwnedMatrix<float> product = linalg::product_nt(a.basis.view(), b.basis.view());
   OwnedMatrix<double> core(product.rows(), product.cols());
   std::ranges::copy(product.values(), core.values().begin());
   std::vector<double> cosines = linalg::singular_values(core.view());

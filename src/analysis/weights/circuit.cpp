@@ -50,9 +50,7 @@ MatrixView<double> CircuitFactor::read_columns(std::size_t head, OwnedMatrix<dou
 OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head) {
   const OwnedMatrix<double> left = factors.left.columns(head);
   const OwnedMatrix<double> right = factors.right.columns(head);
-  OwnedMatrix<double> circuit(left.cols(), right.cols());
-  linalg::gemm_tn(left.view(), right.view(), circuit.view());
-  return circuit;
+  return linalg::product_tn(left.view(), right.view());
 }
 
 std::span<const float> folded_gain(const model::Model& model, std::size_t layer) {

@@ -67,19 +67,15 @@ Matrix over_vocabulary(const model::Model& model, Pool& pool) {
   return sum;
 }
 
-Matrix product(const Matrix& a, const Matrix& b) {
-  Matrix result(a.rows(), b.cols());
-  linalg::gemm_nn(a.view(), b.view(), result.view());
-  return result;
-}
-
 /// Returns W_U W_E [d, d] (see ov_copying).
 Matrix through_vocabulary(const model::Model& model, Pool& pool) {
   Matrix sum = over_vocabulary(model, pool);
   const model::Lease<model::HeadWeights> head = model.head();
-  if (head->decoder.in() != model.config().d_model) sum = product(head->transform.in_out_double(), sum);
+  if (head->decoder.in() != model.config().d_model)
+    sum = linalg::product(head->transform.in_out_double().view(), sum.view());
   const model::Lease<model::EmbeddingWeights> embedding = model.embedding();
-  if (embedding->projection.present()) sum = product(sum, embedding->projection.in_out_double());
+  if (embedding->projection.present())
+    sum = linalg::product(sum.view(), embedding->projection.in_out_double().view());
   return sum;
 }
 
@@ -87,9 +83,8 @@ std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, con
   if (ov.left.dimension() != vocabulary.cols() || ov.right.dimension() != vocabulary.rows()) return {};
   const Matrix w_v = ov.left.columns(head);   // W_V^T of the head [v, d]
   const Matrix w_o = ov.right.columns(head);  // W_O of the head [v, d_out]
-  const Matrix written = product(w_o, vocabulary);
-  Matrix core(w_o.rows(), w_v.rows());
-  linalg::gemm_nt(written.view(), w_v.view(), core.view());
+  const Matrix written = linalg::product(w_o.view(), vocabulary.view());
+  const Matrix core = linalg::product_nt(written.view(), w_v.view());
   if (!linalg::all_finite(core.values())) return std::nullopt;
   double real = 0;
   double magnitude = 0;
@@ -107,8 +102,7 @@ std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, con
 OwnedMatrix<float> half_of(Matrix& a, const Matrix& b) {
   if (!linalg::all_finite(a.values()) || !linalg::all_finite(b.values())) return {};
   const Matrix triangle = linalg::triangle_of(a.view());
-  Matrix half(triangle.cols(), b.cols());
-  linalg::gemm_tn(triangle.view(), b.view(), half.view());
+  const Matrix half = linalg::product_tn(triangle.view(), b.view());
   double norm = 0;  // computed with hypot, because squares could overflow or underflow
   for (const double value : half.values()) norm = std::hypot(norm, value);
   if (!(norm > 0) || !std::isfinite(norm)) return {};
@@ -135,8 +129,7 @@ OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::si
 
 /// Returns the Frobenius norm of a b^T.
 double product_norm(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b) {
-  OwnedMatrix<float> product(a.rows(), b.rows());
-  linalg::gemm_nt(std::as_const(a).view(), std::as_const(b).view(), product.view());
+  const OwnedMatrix<float> product = linalg::product_nt(a.view(), b.view());
   double sum = 0;
   for (const float value : product.values()) sum += static_cast<double>(value) * static_cast<double>(value);
   return std::sqrt(sum);
@@ -152,20 +145,14 @@ struct PairShape {
   auto operator<=>(const PairShape&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
 };
 
-Matrix normal_matrix(std::size_t rows, std::size_t cols, Random& random) {
-  Matrix matrix(rows, cols);
-  for (double& value : matrix.values()) value = random.normal();
-  return matrix;
-}
-
 RandomNull null_of(const PairShape& shape, const CompositionOptions& options, Pool& pool) {
   std::vector<double> scores(options.draws);
   pool.run(options.draws, [&](std::size_t draw, std::size_t) {
     Random random(options.seed, draw);
-    Matrix w_v = normal_matrix(shape.value, shape.read, random);
-    const Matrix w_o = normal_matrix(shape.value, shape.stream, random);
-    Matrix far = normal_matrix(shape.width, shape.far, random);
-    const Matrix near = normal_matrix(shape.width, shape.stream, random);
+    Matrix w_v = random_matrix(shape.value, shape.read, 1, random);
+    const Matrix w_o = random_matrix(shape.value, shape.stream, 1, random);
+    Matrix far = random_matrix(shape.width, shape.far, 1, random);
+    const Matrix near = random_matrix(shape.width, shape.stream, 1, random);
     scores[draw] = product_norm(half_of(w_v, w_o), half_of(far, near));
   });
   const auto count = static_cast<double>(scores.size());

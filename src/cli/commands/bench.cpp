@@ -499,8 +499,7 @@ class BenchRun {
         .set("peak_gflops", rounded(peak_gflops_))
         .set("read_gbs", rounded(read_gbs_));
     const Table rows = table();
-    results.document.sections.push_back({"rows", "row", rows});
-    results.tables.push_back(rows);
+    results.add_table("row", rows);
     results.text.emplace_back(
         TextLine{fmt::format("{} {}, kernels {}, {}: sgemm {:.1f} GFLOP/s, memory read {:.1f} GB/s",
                              linalg::blas_name(), linalg::blas_kernel(), linalg::kernels().name,

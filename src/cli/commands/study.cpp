@@ -333,8 +333,8 @@ void list_states(const MergeOptions& options) {
   for (const std::filesystem::path& file : files) {
     const auto state = study::StudyState::read(file);
     const std::optional<std::uint64_t> blocks = state.blocks();
-    rows.push_back({file.string(), state.header().model_path, study::count_cell(state.blocks_done()),
-                    blocks ? study::count_cell(*blocks) : Cell(), blocks.has_value()});
+    rows.push_back({file.string(), state.header().model_path, count_cell(state.blocks_done()),
+                    blocks ? count_cell(*blocks) : Cell(), blocks.has_value()});
   }
   const Table table = make_table("states", {"file", "model", "blocks", "of", "finished"}, std::move(rows));
   Results results{.tables = {table}, .text = {TextTable{"", table}}};

@@ -66,10 +66,10 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   void panel(const StudyPanel& panel) override {
     const std::vector<MentionQuestion>& plan = plans_[panel.panel.sequence];
     if (plan.empty()) return;
-    const auto matrix = patterns_.add(panel);
-    if (!matrix) return;
+    const MatrixView<const double> matrix = patterns_.add(panel);
+    if (matrix.empty()) return;
     for (const MentionQuestion& question : plan) {
-      const std::span<const double> row = matrix->row(question.place);
+      const std::span<const double> row = matrix.row(question.place);
       double largest = 0;
       bool right = false;
       for (const auto& [place, antecedent] : question.candidates) {

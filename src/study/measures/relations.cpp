@@ -81,13 +81,13 @@ void WordPatterns::begin(const StudyBlock& block, const std::function<bool(std::
   open_.resize(block.shape.heads.size());
 }
 
-std::optional<WordPatterns::Pattern> WordPatterns::add(const StudyPanel& panel) {
+MatrixView<const double> WordPatterns::add(const StudyPanel& panel) {
   const WordPieces& pieces = pieces_[panel.panel.sequence];
   const std::size_t places = pieces.places();
-  if (places == 0) return std::nullopt;
+  if (places == 0) return {};
   OpenPattern& open = open_[panel.head];
   if (panel.panel.first_query == 0) {
-    std::swap(open.weights, closed_.weights);  // reuses the memory
+    std::swap(open.weights, closed_);  // reuses the memory
     open.weights.assign(places * (places + 1), 0.0);
     open.rows.assign(places, 0);
   }
@@ -107,15 +107,15 @@ std::optional<WordPatterns::Pattern> WordPatterns::add(const StudyPanel& panel) 
       if (shared.token == row.query) add_to(shared.word, row);
     }
   }
-  if (panel.panel.first_query + panel.panel.pattern.rows < pieces.of_token.size()) return std::nullopt;
+  if (panel.panel.first_query + panel.panel.pattern.rows < pieces.of_token.size()) return {};
   for (std::size_t place = 0; place < places; ++place) {
     if (open.rows[place] < 2) continue;
     const auto count = static_cast<double>(open.rows[place]);
     double* const row = open.weights.data() + place * (places + 1);
     std::transform(row, row + places, row, [&](double weight) { return weight / count; });
   }
-  std::swap(open.weights, closed_.weights);
-  return Pattern{places, closed_.weights};
+  std::swap(open.weights, closed_);
+  return {closed_.data(), places, places, places + 1};
 }
 
 std::size_t largest_other(std::span<const double> row, std::size_t self) {
@@ -190,8 +190,8 @@ std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupS
   std::vector<std::optional<ConfidenceInterval>> intervals(count);
   if (groups < kFewest) return intervals;
   const OwnedMatrix<double>& draws = half.first == 0 ? all_ : odd_;
-  OwnedMatrix<double> sums(counts.rows(), draws.cols());  // sums of integers, therefore exact
-  linalg::gemm_nn(counts.view(), draws.view(), sums.view());
+  // The products are sums of integers, therefore exact.
+  const OwnedMatrix<double> sums = linalg::product(counts.view(), draws.view());
   for (std::size_t i = 0; i < count; ++i) intervals[i] = middle(sums.view().row(0), sums.view().row(1 + i));
   return intervals;
 }

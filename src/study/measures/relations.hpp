@@ -38,23 +38,13 @@ struct WordPieces {
 /// out of the mean.
 class WordPatterns {
  public:
-  /// The pattern of one head over words, [places, places]. The row of a word is 0 if all rows of its tokens
-  /// are left out.
-  struct Pattern {
-    std::size_t places = 0;
-    std::span<const double> weights;
-    [[nodiscard]] std::span<const double> row(std::size_t place) const {
-      // One more element follows these: the weight on tokens without a word.
-      return weights.subspan(place * (places + 1), places);
-    }
-  };
-
   /// Prepares the annotated sequences for which `wanted` returns true.
   void begin(const StudyBlock& block, const std::function<bool(std::size_t sequence)>& wanted);
   [[nodiscard]] const WordPieces& pieces(std::size_t sequence) const { return pieces_[sequence]; }
-  /// Adds a panel. Returns the pattern of the head and sequence, valid until the next call, if this panel is
-  /// its last one. Returns nullopt for other panels, and if the sequence was not prepared or has no words.
-  [[nodiscard]] std::optional<Pattern> add(const StudyPanel& panel);
+  /// Adds a panel. Returns the pattern of the head and sequence over words, [places, places], valid until the
+  /// next call, if this panel is its last one. The row of a word is 0 if all rows of its tokens are left out.
+  /// Returns an empty view for other panels, and if the sequence was not prepared or has no words.
+  [[nodiscard]] MatrixView<const double> add(const StudyPanel& panel);
 
  private:
   struct OpenPattern {
@@ -64,7 +54,7 @@ class WordPatterns {
 
   std::vector<WordPieces> pieces_;  // [sequences]
   std::vector<OpenPattern> open_;   // [heads]
-  OpenPattern closed_;
+  std::vector<double> closed_;      // OpenPattern::weights of the last complete pattern
 };
 
 /// Returns the first index of the largest weight in `row`, without the weight at `self`. Returns

@@ -153,8 +153,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
     }
     const Table table = with_definitions(make_table(
         "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows)));
-    results.document.sections.push_back({"rollout", "rollout", table});
-    results.tables.push_back(table);
+    results.add_table("rollout", table);
     if (table.rows > 0) results.text.push_back(page());
   }
 

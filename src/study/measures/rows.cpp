@@ -103,33 +103,28 @@ constexpr auto kDistanceDefinitions = std::to_array<Definition>({
     {"last", "tokens", "from 0", "", "largest distance in the bin"},
 });
 
-/// The rows of one head in a table that has several rows per head, such as one row per offset.
-struct HeadSeries {
-  std::uint64_t rows = 0;                // number of pattern rows of the head
-  std::vector<std::vector<Cell>> cells;  // [rows of the table, columns]
-};
-
 /// Adds a CSV table with one row per head and key, for example per offset, and a JSON section with one record
 /// per head. The first `key_columns` columns are the key. A record has one list per other column, and a list
-/// `keys` of the keys; a key of two columns is a pair.
+/// `keys` of the keys; a key of two columns is a pair. `cells_of` returns the rows of a head from its state.
+template <typename State, typename CellsOf>
 void add_series(StudyResults& results, const StudyShape& shape, const std::string& name,
                 const std::vector<Column>& columns, std::size_t key_columns, const std::string& keys,
-                const std::vector<HeadSeries>& heads) {
+                const std::vector<State>& states, const CellsOf& cells_of) {
   std::vector<Column> all_columns = StudyShape::head_columns();
   all_columns.insert(all_columns.end(), columns.begin(), columns.end());
   std::vector<std::vector<Cell>> rows;
   List items;
-  for (std::size_t h = 0; h < heads.size(); ++h) {
+  for (std::size_t h = 0; h < states.size(); ++h) {
     List key_list;
     std::vector<List> lists(columns.size());
-    for (const std::vector<Cell>& cells : heads[h].cells) {
+    for (const std::vector<Cell>& cells : cells_of(states[h])) {
       std::vector<Cell>& row = rows.emplace_back(shape.head_cells(h));
       row.insert(row.end(), cells.begin(), cells.end());
       key_list.push_back(key_columns == 1 ? Value(cells[0]) : Value(List{cells[0], cells[1]}));
       for (std::size_t c = key_columns; c < cells.size(); ++c) lists[c].emplace_back(cells[c]);
     }
     Record record;
-    record.set("head", shape.heads[h].name).set("rows", heads[h].rows).set(keys, std::move(key_list));
+    record.set("head", shape.heads[h].name).set("rows", states[h].rows).set(keys, std::move(key_list));
     for (std::size_t c = key_columns; c < columns.size(); ++c) record.set(columns[c], std::move(lists[c]));
     items.emplace_back(std::move(record));
   }
@@ -155,12 +150,9 @@ struct HeadOffsets {
   }
 };
 
-/// For one offset or distance bin of a panel: the number of visible pairs (query, key), and the sum of their
-/// weights under uniform attention.
-struct UniformNull {
-  std::uint64_t count = 0;
-  double uniform = 0;
-};
+/// For each offset or distance bin of a panel: in `rows`, the number of visible pairs (query, key), and in
+/// `null`, the sum of their weights under uniform attention.
+using UniformNulls = std::vector<SentenceTerm>;
 
 class PositionalMeasure final : public PerHead<HeadOffsets> {
  public:
@@ -178,34 +170,24 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
       for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
     }
     const auto& nulls = nulls_.of(panel, [&] {
-      std::array<UniformNull, analysis::kOffsetCount> found;
+      UniformNulls found(analysis::kOffsetCount);
       for (const analysis::PatternRow& row : panel.rows) {
         const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
-        analysis::for_each_visible_offset(row, panel.visible, [&](std::size_t i) {
-          ++found[i].count;
-          found[i].uniform += uniform;
-        });
+        analysis::for_each_visible_offset(row, panel.visible,
+                                          [&](std::size_t i) { found[i].add(0, uniform); });
       }
       return found;
     });
     for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) {
       state.offsets[i].peaks += peaks.counts[i];
-      state.offsets[i].visible.add(nulls[i].count, weights[i], nulls[i].uniform);
+      state.offsets[i].visible.add(nulls[i].rows, weights[i], nulls[i].null);
     }
   }
   void finish(StudyResults& results) const override {
-    std::vector<HeadSeries> series;
     std::vector<Cell> best, best_shares;
     for (const HeadOffsets& state : states_) {
-      HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
       analysis::OffsetPeaks peaks;
-      for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) {
-        const WeightSums& sums = state.offsets[i].visible;
-        peaks.counts[i] = state.offsets[i].peaks;
-        of_head.cells.push_back({static_cast<std::int64_t>(i) - analysis::kLargestOffset,
-                                 count_cell(sums.count), mean_cell(sums.weight.value(), sums.count),
-                                 mean_cell(sums.uniform.value(), sums.count), state.peak_share(i)});
-      }
+      for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) peaks.counts[i] = state.offsets[i].peaks;
       const auto offset = peaks.best();
       best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
       best_shares.push_back(
@@ -218,12 +200,22 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
     results.text.push_back(head_grid(
         shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",
         best_shares));
+    const auto cells_of = [](const HeadOffsets& state) {
+      std::vector<std::vector<Cell>> cells;
+      for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) {
+        const WeightSums& sums = state.offsets[i].visible;
+        cells.push_back({static_cast<std::int64_t>(i) - analysis::kLargestOffset, count_cell(sums.count),
+                         mean_cell(sums.weight.value(), sums.count),
+                         mean_cell(sums.uniform.value(), sums.count), state.peak_share(i)});
+      }
+      return cells;
+    };
     add_series(results, shape_, "positional", {"offset", "count", "weight", "uniform", "peaks"}, 1, "offsets",
-               series);
+               states_, cells_of);
   }
 
  private:
-  PerPanel<std::array<UniformNull, analysis::kOffsetCount>> nulls_;  // by offset
+  PerPanel<UniformNulls> nulls_;  // by offset
 };
 
 const std::vector<analysis::DistanceBin>& all_bins() {
@@ -253,8 +245,8 @@ struct HeadDistanceSums {
 };
 
 /// Returns the nulls of the distance bins, up to the last bin with a visible pair.
-std::vector<UniformNull> bin_nulls(const StudyPanel& panel) {
-  std::vector<UniformNull> nulls;
+UniformNulls bin_nulls(const StudyPanel& panel) {
+  UniformNulls nulls;
   const std::vector<analysis::DistanceBin>& bins = all_bins();
   for (const analysis::PatternRow& row : panel.rows) {
     const std::size_t n = row.weights.size();
@@ -270,8 +262,8 @@ std::vector<UniformNull> bin_nulls(const StudyPanel& panel) {
         pairs += panel.visible.count(query, query + bin.first, std::min(query + bin.last + 1, n));
       if (pairs == 0) continue;
       if (nulls.size() <= b) nulls.resize(b + 1);
-      nulls[b].count += pairs;
-      nulls[b].uniform += static_cast<double>(pairs) / visible;
+      nulls[b].rows += pairs;
+      nulls[b].null += static_cast<double>(pairs) / visible;
     }
   }
   return nulls;
@@ -293,7 +285,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
       const float* const from = row.weights.data() + row.visible.first;
       for (std::size_t j = 0; j < row.visible.size(); ++j) to[j] += static_cast<double>(from[j]);
     }
-    const std::vector<UniformNull>& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
+    const UniformNulls& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
     if (state.bins.size() < nulls.size()) state.bins.resize(nulls.size());
     for (std::size_t b = 0; b < nulls.size(); ++b) {
       const analysis::DistanceBin bin = all_bins()[b];
@@ -302,27 +294,27 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
         weight += *(main_diagonal + distance);
         if (distance > 0) weight += *(main_diagonal - distance);
       }
-      state.bins[b].add(nulls[b].count, weight, nulls[b].uniform);
+      state.bins[b].add(nulls[b].rows, weight, nulls[b].null);
     }
   }
   void finish(StudyResults& results) const override {
-    std::vector<HeadSeries> series;
-    for (const HeadDistanceSums& state : states_) {
-      HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
+    const auto cells_of = [](const HeadDistanceSums& state) {
+      std::vector<std::vector<Cell>> cells;
       for (std::size_t b = 0; b < state.bins.size(); ++b) {
-        const analysis::DistanceBin bin = all_bins()[b];
+        const auto [first, last] = all_bins()[b];
         const WeightSums& sums = state.bins[b];
-        of_head.cells.push_back({count_cell(bin.first), count_cell(bin.last), count_cell(sums.count),
-                                 mean_cell(sums.weight.value(), state.rows),
-                                 mean_cell(sums.uniform.value(), state.rows)});
+        cells.push_back({count_cell(first), count_cell(last), count_cell(sums.count),
+                         mean_cell(sums.weight.value(), state.rows),
+                         mean_cell(sums.uniform.value(), state.rows)});
       }
-    }
+      return cells;
+    };
     add_series(results, shape_, "distance", {"first", "last", "pairs", "weight", "uniform"}, 2, "bins",
-               series);
+               states_, cells_of);
   }
 
  private:
-  PerPanel<std::vector<UniformNull>> nulls_;
+  PerPanel<UniformNulls> nulls_;
   /// Sums of a panel's weights for each offset (key minus query position), starting at 1 - n.
   std::vector<double> diagonals_;
 };

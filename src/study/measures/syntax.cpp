@@ -110,12 +110,12 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     }
   }
   void panel(const StudyPanel& panel) override {
-    const auto matrix = patterns_.add(panel);
-    if (!matrix) return;
+    const MatrixView<const double> matrix = patterns_.add(panel);
+    if (matrix.empty()) return;
     SentencePlan& plan = plans_[panel.panel.sequence];
     largest_.clear();
-    for (std::size_t place = 0; place < matrix->places; ++place)
-      largest_.push_back(largest_other(matrix->row(place), place));
+    for (std::size_t place = 0; place < matrix.rows; ++place)
+      largest_.push_back(largest_other(matrix.row(place), place));
     const std::size_t to_head = 1 + panel.head;
     const std::size_t to_dependent = to_head + heads();
     for (const WordPair& pair : plan.pairs) {
@@ -127,8 +127,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     edges_.resize(n * n);
     for (std::size_t a = 0; a < n; ++a) {
       for (std::size_t b = 0; b <= a; ++b) {
-        const double weight =
-            matrix->row(plan.nodes[a])[plan.nodes[b]] + matrix->row(plan.nodes[b])[plan.nodes[a]];
+        const double weight = matrix(plan.nodes[a], plan.nodes[b]) + matrix(plan.nodes[b], plan.nodes[a]);
         edges_[a * n + b] = edges_[b * n + a] = weight;
         plan.combined[a * n + b] += weight;
       }

@@ -148,7 +148,7 @@ void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
   measures_.merge(measures);
   merge_state(counts_, block.counts);
   for (std::size_t i = 0; i < block.skipped.size(); ++i)
-    skipped_.emplace(SkippedKey{block.number, i}, block.skipped[i]);
+    skipped_.emplace(std::pair(block.number, i), block.skipped[i]);
   trim_skipped();
   for (const Warning& warning : warnings)
     warnings_[warning.code].merge({block.number, warning.message, warning.count});

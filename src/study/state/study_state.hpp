@@ -81,9 +81,6 @@ struct StudyMeasures {
   }
 };
 
-/// Key of a bad sentence that was skipped: the block number and the index in CorpusBlock::skipped.
-using SkippedKey = std::pair<std::uint64_t, std::uint64_t>;
-
 /// The state of a study: the merged results of the blocks done so far. Not copyable. The order in which
 /// blocks are added or states are merged does not change a byte of the state file.
 class StudyState {
@@ -109,7 +106,7 @@ class StudyState {
     return missing;
   }
   [[nodiscard]] const CorpusCounts& counts() const { return counts_; }
-  [[nodiscard]] const std::map<SkippedKey, std::string>& skipped() const { return skipped_; }
+  [[nodiscard]] const auto& skipped() const { return skipped_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
   [[nodiscard]] std::vector<Warning> warnings() const {
     std::vector<Warning> list;
@@ -185,7 +182,8 @@ class StudyState {
   std::optional<std::uint64_t> blocks_;
   std::uint64_t tokens_hash_ = 0;  // valid if blocks_ is known
   CorpusCounts counts_;
-  std::map<SkippedKey, std::string> skipped_;
+  /// The errors of bad sentences, by block number and index in CorpusBlock::skipped.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> skipped_;
   std::map<std::string, BlockWarning> warnings_;
   std::set<std::string> kernels_;
 };

@@ -48,11 +48,12 @@ TEST_CASE("the gradient of each head and route is that of torch's autograd; head
                                  matrix_at(golden.array("value"), h), matrix_at(golden.array("output"), h)};
       const HeadGradient got =
           head_gradient(head, x.view(), d_output.view(), scaled ? 1 / std::sqrt(d_k) : 1);
-      CHECK(largest_difference(got.query, matrix_at(routes, 3 * h)) < 1e-12);
-      CHECK(largest_difference(got.key, matrix_at(routes, 3 * h + 1)) < 1e-12);
-      CHECK(largest_difference(got.value, matrix_at(routes, 3 * h + 2)) < 1e-12);
+      const auto& [query, key, value] = got.parts;
+      CHECK(largest_difference(query, matrix_at(routes, 3 * h)) < 1e-12);
+      CHECK(largest_difference(key, matrix_at(routes, 3 * h + 1)) < 1e-12);
+      CHECK(largest_difference(value, matrix_at(routes, 3 * h + 2)) < 1e-12);
       for (std::size_t i = 0; i < whole.values().size(); ++i)
-        whole.values()[i] += got.query.values()[i] + got.key.values()[i] + got.value.values()[i];
+        whole.values()[i] += query.values()[i] + key.values()[i] + value.values()[i];
     }
     CHECK(largest_difference(whole, matrix_at(golden.array("whole_" + name), 0)) < 1e-11);
   }
