@@ -119,15 +119,16 @@ AxialGrid make_axial(const model::Model& model, input::Batch& batch) {
   return grid;
 }
 
-void run_axial(const model::Model& model, input::Batch& batch, const AxialGrid& grid,
+void run_axial(const model::Model& model, input::Batch& batch, const std::optional<AxialGrid>& grid,
                const forward::Selection& selection, std::span<forward::Observer* const> observers,
                forward::RunContext& context) {
+  if (!grid) return forward::run_forward(model, batch, selection, observers, context);
   for (forward::Observer* const observer : observers) observer->begin(model, batch);
   PartObserver of_columns(observers, 0);
-  PartObserver of_rows(observers, grid.columns);
-  AddToRows add(std::span(batch.sequences).subspan(grid.columns));
-  run_part(model, batch, 0, grid.columns, selection, {&of_columns, &add}, context);
-  run_part(model, batch, grid.columns, grid.rows, selection, {&of_rows}, context);
+  PartObserver of_rows(observers, grid->columns);
+  AddToRows add(std::span(batch.sequences).subspan(grid->columns));
+  run_part(model, batch, 0, grid->columns, selection, {&of_columns, &add}, context);
+  run_part(model, batch, grid->columns, grid->rows, selection, {&of_rows}, context);
 }
 
 std::vector<reference::ReferencePass> run_axial_reference(const model::Model& model, input::Batch batch,

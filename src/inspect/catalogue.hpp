@@ -56,9 +56,7 @@ struct InspectRequest {
   std::string format = "json";  // name of the format in messages
 
   // Weights
-  bool across_layers = false;
-  bool fold_norm = false;
-  std::size_t directions = 5;
+  analysis::WeightsOptions weights{.directions = 5};
   HeadOrder order = HeadOrder::model;
   std::string similarity = "qk,ov";  // similarities for --include map, separated by commas
 
@@ -105,18 +103,18 @@ struct InspectSubject {
   std::optional<analysis::AxialGrid> grid = {};  // for axial attention: `batch` comes from make_axial
 };
 
+/// What the analyses and the output of a run read.
 struct AnalysisInput {
   const InspectRequest& request;
   const model::Model& model;
   const tokenizer::Vocabulary& vocabulary;
-  const forward::Selection& selection;
   const input::Batch& batch;  // the inputs of the forward pass; can be empty
-  // the batch that the results describe: `batch`, or its words if --by-word is set
-  const input::Batch& shown;
-  const std::vector<input::WordUnits>& units;  // words of each sequence; empty unless --by-word
-  /// Set before finish() is called, if the request includes weights or directions.
-  const std::optional<analysis::WeightsAnalysis>& weights;
+  const input::Batch& shown;  // described by the results: `batch`, or its words if --by-word is set
   const forward::RunContext& context;
+  const forward::Selection& selection = request.selection;
+  std::vector<input::WordUnits> units = {};  // words of each sequence; empty unless --by-word
+  /// Set before Analysis::finish() is called, if the request includes weights or directions.
+  std::optional<analysis::WeightsAnalysis> weights = {};
 
   [[nodiscard]] const model::ModelConfig& config() const { return model.config(); }
 };
@@ -130,6 +128,7 @@ enum class HeadsSeen { selected, of_selected_layers, all };
 /// observer throws Error, before the forward pass computes.
 class Analysis {
  public:
+  /// `input` must outlive this object.
   explicit Analysis(const AnalysisInput& input) : input_(input) {}
   Analysis(const Analysis&) = delete;
   Analysis& operator=(const Analysis&) = delete;
@@ -145,7 +144,7 @@ class Analysis {
   [[nodiscard]] virtual Results finish() = 0;
 
  protected:
-  AnalysisInput input_;
+  const AnalysisInput& input_;
 };
 
 /// The components of encoder-decoder models that an analysis supports, one component per run. none:

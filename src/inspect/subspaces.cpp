@@ -71,7 +71,7 @@ Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnaly
   std::vector<Column> columns = columns_of(
       kSubspaceColumns, {"projection", "component", "layer", "head_a", "head_b", "rank_a", "rank_b", "kernel",
                          "largest_cosine", "null_mean", "null_deviation", "layer_a", "layer_b"});
-  if (!input.request.across_layers) columns.erase(columns.end() - 2, columns.end());
+  if (!input.request.weights.across_layers) columns.erase(columns.end() - 2, columns.end());
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
@@ -139,9 +139,8 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnal
       const analysis::SubspaceAngles& each = analysis.angles[i];
       const std::string layer =
           each.layer ? "Layer " + model::layer_name(input.config(), *each.layer) + " " : "";
-      page.heatmaps.push_back(head_heatmap(input.config(), layer + symbol_of(name_of(analysis.projection)),
-                                           {each.layer, each.heads, each.kernel},
-                                           input.request.order == HeadOrder::cluster));
+      page.heatmaps.push_back(head_heatmap(input, layer + symbol_of(name_of(analysis.projection)),
+                                           {each.layer, each.heads, each.kernel}));
     }
   }
   page.fit_scale();
@@ -157,7 +156,7 @@ class SubspacesAnalysis final : public Analysis {
     const std::vector<model::HeadId>& heads = input_.selection.heads;
     for (const model::HeadId head : heads) {
       const auto same = [&](model::HeadId other) { return other.layer == head.layer; };
-      const std::uint64_t others = input_.request.across_layers
+      const std::uint64_t others = input_.request.weights.across_layers
                                        ? heads.size()
                                        : static_cast<std::uint64_t>(std::ranges::count_if(heads, same));
       const model::AttentionConfig& attention = input_.config().layers[head.layer].attention;
@@ -167,14 +166,12 @@ class SubspacesAnalysis final : public Analysis {
   }
 
   Results finish() override {
-    const InspectRequest& request = input_.request;
+    const analysis::WeightsOptions& options = input_.request.weights;
     const forward::RunContext& context = input_.context;
     const std::vector<ProjectionAnalysis> analyses =
-        analysis::analyze_subspaces(input_.model, input_.selection,
-                                    {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
-                                    context.pool, context.warnings);
+        analysis::analyze_subspaces(input_.model, input_.selection, options, context.pool, context.warnings);
     const std::vector<std::optional<double>> copying = analysis::ov_copying(
-        input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
+        input_.model, input_.selection, options.fold_norm, context.pool, context.warnings);
 
     Results results;
     const Table table = heads(input_, analyses, copying);

@@ -83,7 +83,8 @@ Section circuits_section(const RunResults& run) {
   List items;
   for (const analysis::Circuit circuit : {analysis::Circuit::qk, analysis::Circuit::ov}) {
     for (const model::HeadId head : run.request.selection.heads) {
-      const auto factors = analysis::circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
+      const auto factors =
+          analysis::circuit_factors(run.model, head.layer, circuit, run.request.weights.fold_norm);
       if (!factors) continue;
       items.emplace_back(Record{{{"head", model::head_name(run.config(), head)},
                                  {"circuit", std::string(name_of(circuit))},
@@ -170,8 +171,7 @@ HeatmapPage similarity_page(const RunResults& run) {
     for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
       const std::string layer =
           each.layer ? "Layer " + model::layer_name(run.config(), *each.layer) : "All Layers";
-      page.heatmaps.push_back(head_heatmap(run.config(), (qk ? "QK, " : "OV, ") + layer, each,
-                                           run.request.order == HeadOrder::cluster));
+      page.heatmaps.push_back(head_heatmap(run, (qk ? "QK, " : "OV, ") + layer, each));
     }
   }
   page.title += ")";
@@ -209,10 +209,11 @@ Tensor singular_values_array(const CircuitAnalysis& circuit, const forward::Sele
     values.insert(values.end(), all.begin(), all.end());
   }
   if (most > width) {
-    run.warnings.add("singular_values_cut",
-                     fmt::format("{} has the first {} of {} values of each head (d_head is smaller than "
-                                 "d_value); --format csv writes them all",
-                                 name, width, most));
+    run.context.warnings.add(
+        "singular_values_cut",
+        fmt::format("{} has the first {} of {} values of each head (d_head is smaller than "
+                    "d_value); --format csv writes them all",
+                    name, width, most));
   }
   return float_array(analysis::HeadAxes(selection.heads).shape({width}), values);
 }
@@ -241,7 +242,8 @@ void add_whole_circuits(ArrayOutput& out, const analysis::ComponentHeads& heads,
     std::size_t cols = 0;
     bool all = true;
     for (const model::HeadId head : heads.selection.heads) {
-      const auto factors = analysis::circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
+      const auto factors =
+          analysis::circuit_factors(run.model, head.layer, circuit, run.request.weights.fold_norm);
       all &= factors.has_value();
       if (!factors) continue;
       const OwnedMatrix<double> matrix = analysis::form_circuit(*factors, head.head);

@@ -150,7 +150,7 @@ RandomNull projection_kernel_null(std::size_t dimension, std::size_t rank_a, std
 
 std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,
                                                   const forward::Selection& selection,
-                                                  const SubspacesOptions& options, Pool& pool,
+                                                  const WeightsOptions& options, Pool& pool,
                                                   Warnings& warnings) {
   std::vector<ProjectionAnalysis> analyses;
   for (const Projection projection : kAllProjections) {

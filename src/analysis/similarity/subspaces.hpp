@@ -66,18 +66,13 @@ struct ProjectionAnalysis {
   std::vector<SubspaceAngles> angles;     // one per layer, or one for all selected heads
 };
 
-struct SubspacesOptions {
-  bool across_layers = false;  // compare all selected heads instead of only heads of the same layer
-  bool fold_norm = false;      // see circuit_factors
-};
-
 /// Computes the ranks of the projections of the selected heads and the angles between their subspaces
 /// (definitions in docs/metrics.md). Skips a projection if a selected layer does not have it. The results of
 /// a projection of a head are undefined if all its weights are zero or if a weight is not finite; the warning
 /// `undefined_projection` counts these projections.
 [[nodiscard]] std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,
                                                                 const forward::Selection& selection,
-                                                                const SubspacesOptions& options, Pool& pool,
+                                                                const WeightsOptions& options, Pool& pool,
                                                                 Warnings& warnings);
 
 }  // namespace attnctl::analysis

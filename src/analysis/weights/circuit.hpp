@@ -17,6 +17,16 @@
 
 namespace attnctl::analysis {
 
+/// Options of analyze_weights and analyze_subspaces.
+struct WeightsOptions {
+  bool across_layers = false;  // compare all selected heads instead of only heads of the same layer
+  bool fold_norm = false;      // see circuit_factors
+  // Only for analyze_weights:
+  std::size_t directions = 0;  // maximum number of principal directions per circuit of a head
+  bool streamed =
+      false;  // release the weights of a layer before the next layer, unless across_layers is true
+};
+
 /// The two circuits of a head (Elhage et al. 2021): QK = W_Q W_K^T for scores, OV = W_V W_O for outputs.
 enum class Circuit { qk, ov };
 

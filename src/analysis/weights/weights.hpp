@@ -14,14 +14,6 @@
 
 namespace attnctl::analysis {
 
-struct WeightsOptions {
-  bool across_layers = false;  // one similarity matrix over all selected heads instead of one per layer
-  bool fold_norm = false;      // see circuit_factors
-  std::size_t directions = 0;  // maximum number of principal directions per circuit of a head
-  /// Releases the weights of each layer before the next layer. Ignored if across_layers is true.
-  bool streamed = false;
-};
-
 /// The singular values and ranks of one circuit (QK or OV) of one head.
 struct HeadSpectrum {
   model::HeadId head;
