@@ -152,6 +152,7 @@ class Analysis {
 /// cross-attention.
 enum class Components { none, not_cross, each };
 
+/// A value of --include: an Analysis, or a result that a member of Includes selects.
 struct AnalysisRow {
   std::string_view include;  // name in --include
   bool of_inputs;            // needs a forward pass
@@ -160,6 +161,7 @@ struct AnalysisRow {
   Components components;
   std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
   std::span<const Definition> definitions;  // of the columns of its tables
+  bool Includes::*member = nullptr;         // null: an Analysis
 };
 
 /// Returns the names that --include accepts. If `weights_only` is true, leaves out names that need inputs.

@@ -230,8 +230,7 @@ void HeadMapAnalysis::collect() {
           analysis::analyze_weights(input_.model, input_.selection, options, context.pool, context.warnings);
     const analysis::WeightsAnalysis& weights = own ? *own : *input_.weights;
     for (const analysis::CircuitAnalysis* circuit : weights.circuits()) {
-      for (const analysis::SubspaceSimilarity& each : circuit->similarity)
-        add(name_of(circuit->circuit), each);
+      for (const analysis::HeadMatrix& each : circuit->similarity) add(name_of(circuit->circuit), each);
     }
   }
   const auto wanted = [&](analysis::Projection each) { return wants(name_of(each)); };
@@ -241,8 +240,7 @@ void HeadMapAnalysis::collect() {
                                          [](const AnalysisRow* row) { return row->include == "subspaces"; });
   for (const analysis::ProjectionAnalysis& analysis : analysis::analyze_subspaces(
            input_.model, input_.selection, options, context.pool, twice ? told : context.warnings)) {
-    for (const analysis::SubspaceAngles& each : analysis.angles)
-      add(name_of(analysis.projection), {each.layer, each.heads, each.kernel});
+    for (const analysis::SubspaceAngles& each : analysis.angles) add(name_of(analysis.projection), each);
   }
 }
 

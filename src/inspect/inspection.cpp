@@ -35,7 +35,7 @@ std::vector<analysis::Captured> captured_arrays(const Includes& includes) {
 std::optional<WordQuestion> question_of(const RunResults& run, std::size_t s) {
   const InspectRequest& request = run.request;
   const input::Sequence& sequence = run.shown.sequences[s];
-  const forward::Sides sides = run.sides(run.components.front().component, s);
+  const forward::Sides sides = run.sides(s);
   WordQuestion question{
       {.sequence = s, .from = input::find_word(sides.queries_of, run.vocabulary, request.from), .to = {}},
       {}};

@@ -52,11 +52,8 @@ struct RunResults : AnalysisInput {
   [[nodiscard]] const std::vector<model::HeadId>& heads_of(const InputArray& array) const {
     return components[array.component].selection.heads;
   }
-  [[nodiscard]] forward::Sides sides(model::Component component, std::size_t sequence) const {
-    return forward::sides_of(component, shown.sequences[sequence]);
-  }
-  [[nodiscard]] forward::Sides sides(const InputArray& array) const {
-    return sides(components[array.component].component, array.sequence);
+  [[nodiscard]] forward::Sides sides(std::size_t sequence, std::size_t component = 0) const {
+    return forward::sides_of(components[component].component, shown.sequences[sequence]);
   }
 };
 

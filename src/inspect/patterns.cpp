@@ -24,7 +24,7 @@ Section patterns_section(const RunResults& run) {
   List items;
   for (const InputArray& array : run.arrays) {
     if (array.what != Captured::pattern) continue;
-    const forward::Sides sides = run.sides(array);
+    const forward::Sides sides = run.sides(array.sequence, array.component);
     const std::vector<model::HeadId>& heads = run.heads_of(array);
     for (std::size_t i = 0; i < heads.size(); ++i) {
       items.emplace_back(Record{{{"input", run.shown.sequences[array.sequence].id},
@@ -58,7 +58,7 @@ Table patterns_table(const RunResults& run) {
               {}};
   table.row = [&run, blocks](std::size_t index, std::span<Cell> cells) {
     const ArrayRows& block = *std::prev(std::ranges::upper_bound(blocks, index, {}, &ArrayRows::first_row));
-    const forward::Sides sides = run.sides(*block.array);
+    const forward::Sides sides = run.sides(block.array->sequence, block.array->component);
     const std::size_t place = index - block.first_row;
     const std::size_t key = place % sides.keys();
     const std::size_t query = place / sides.keys() % sides.queries();
@@ -104,7 +104,7 @@ std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
     const std::vector<model::HeadId>& heads = run.heads_of(array);
     const auto pattern = [&](std::string title, Tensor values) {
       return DrawnPattern{std::move(title), array.sequence, run.shown.sequences[array.sequence].id,
-                          run.sides(array), std::move(values)};
+                          run.sides(array.sequence, array.component), std::move(values)};
     };
     std::vector<DrawnPattern> layer;
     for (std::size_t i = 0; i < heads.size(); ++i) {
@@ -194,7 +194,7 @@ HeatmapPage pattern_page(const RunResults& run) {
 /// Returns the word of --from or, if it is a position, the token there.
 std::string name_of_from(const RunResults& run, const WordQuestion& question) {
   const std::string& from = run.request.from;
-  const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
+  const forward::Sides sides = run.sides(question.sequence);
   const std::vector<std::string>& tokens = sides.queries_of.tokens;
   const std::size_t position = question.from.front();
   return parse_number(from) && position < tokens.size() ? run.vocabulary.plain(tokens[position]) : from;
@@ -210,7 +210,7 @@ HeatmapPage answers_page(const RunResults& run) {
       run.answers, &analysis::AttentionAnswer::question,
       [&](std::span<const analysis::AttentionAnswer> heads) {
         const std::size_t s = run.questions[heads.front().question].sequence;
-        const forward::Sides sides = run.sides(run.components.front().component, s);
+        const forward::Sides sides = run.sides(s);
         std::vector<std::string> names;
         std::vector<double> weights;
         for (const analysis::AttentionAnswer& answer : heads) {
@@ -231,8 +231,7 @@ Section attention_from_section(const RunResults& run) {
   for (const analysis::AttentionAnswer& answer : run.answers) {
     const WordQuestion& question = run.questions[answer.question];
     const input::Sequence& sequence = run.shown.sequences[question.sequence];
-    const forward::Sides sides =
-        run.sides(run.config().layers[answer.head.layer].component, question.sequence);
+    const forward::Sides sides = run.sides(question.sequence);
     List top;
     for (const auto& [key, weight] : answer.top) {
       top.emplace_back(
@@ -272,7 +271,7 @@ Table attention_from_table(const RunResults& run) {
     const auto [number, word] = places[index];
     const analysis::AttentionAnswer& answer = run.answers[number];
     const WordQuestion& question = run.questions[answer.question];
-    const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
+    const forward::Sides sides = run.sides(question.sequence);
     const std::size_t query = question.from.front();
     std::vector<Cell> row =
         row_of(run.shown.sequences[question.sequence].id, head_cells(run.config(), answer.head), query,
@@ -324,7 +323,7 @@ void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run, con
 void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::size_t number) {
   const WordQuestion& question = run.questions[number];
   const std::string& input = run.shown.sequences[question.sequence].id;
-  const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
+  const forward::Sides sides = run.sides(question.sequence);
   const std::vector<std::string> labels = key_labels(run, sides);
   std::vector<Column> columns = {"head", "strongest keys (position:token weight)"};
   columns.insert(columns.end(), question.to_texts.begin(), question.to_texts.end());

@@ -57,9 +57,9 @@ Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionA
                   {"layer", analysis::number_cell(input.config(), each.layer)},
                   {"heads", names_of(input.config(), each.heads)},
                   {"ranks", std::move(ranks)},
-                  {"values", float_array(each.kernel)},
+                  {"values", float_array(each.values)},
                   {"cosines", float_array({count, count, each.angles}, each.cosines)},
-                  {"mean_off_diagonal", or_null(each.off_diagonal.mean)},
+                  {"mean_off_diagonal", or_null(analysis::off_diagonal(each.values.view()).mean)},
                   {"null_mean", each.null.mean},
                   {"null_deviation", each.null.deviation}}});
     }
@@ -80,7 +80,7 @@ Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnaly
             analysis::RandomNull null;
             if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1)
               null = analysis::projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
-            return row_of(each.ranks[a], each.ranks[b], each.kernel(a, b),
+            return row_of(each.ranks[a], each.ranks[b], each.values(a, b),
                           each.angles > 0 ? each.cosines_of(a, b).front() : kUndefined, null.mean,
                           null.deviation);
           });
@@ -95,7 +95,7 @@ void add_pair_arrays(const AnalysisInput& input, Results& results, const Project
   std::vector<HeadPairs> cosines;
   std::vector<double> nulls;
   for (const analysis::SubspaceAngles& each : analysis.angles) {
-    kernels.push_back({each.layer, each.heads, each.kernel.values()});
+    kernels.push_back({each.layer, each.heads, each.values.values()});
     cosines.push_back({each.layer, each.heads, each.cosines, each.angles});
     nulls.insert(nulls.end(), {each.null.mean, each.null.deviation});
   }
@@ -121,9 +121,9 @@ Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
-      rows.push_back(row_of(analysis.projection,
-                            each.layer ? analysis::cell_of(each.layer) : Cell(std::string("all")),
-                            each.off_diagonal.mean, each.null.mean, each.null.deviation));
+      rows.push_back(
+          row_of(analysis.projection, each.layer ? analysis::cell_of(each.layer) : Cell(std::string("all")),
+                 analysis::off_diagonal(each.values.view()).mean, each.null.mean, each.null.deviation));
     }
   }
   return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
@@ -139,8 +139,7 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnal
       const analysis::SubspaceAngles& each = analysis.angles[i];
       const std::string layer =
           each.layer ? "Layer " + model::layer_name(input.config(), *each.layer) + " " : "";
-      page.heatmaps.push_back(head_heatmap(input, layer + symbol_of(name_of(analysis.projection)),
-                                           {each.layer, each.heads, each.kernel}));
+      page.heatmaps.push_back(head_heatmap(input, layer + symbol_of(name_of(analysis.projection)), each));
     }
   }
   page.fit_scale();

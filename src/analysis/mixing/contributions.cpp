@@ -173,21 +173,20 @@ void LayerWritesObserver::panel(const forward::AttentionPanel& panel) {
   add_panel(panel);
 }
 
-std::uint64_t writes_bytes(const model::Model& model, const input::Batch& batch,
-                           std::span<const std::size_t> layers, const WritesKept& kept) {
+std::uint64_t LayerWritesObserver::memory(const model::Model& model, const input::Batch& batch) const {
   const model::ModelConfig& config = model.config();
   std::uint64_t rows = 0;
   for (const input::Sequence& sequence : batch.sequences)
     rows += std::max<std::uint64_t>(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
   std::uint64_t width = 0;
   std::uint64_t bytes = 0;
-  for (const std::size_t layer : layers) {
+  for (const std::size_t layer : layers_) {
     const model::AttentionConfig& attention = config.layers.at(layer).attention;
     const std::uint64_t heads = std::uint64_t{attention.heads} * attention.d_value;
     width = std::max(width, heads);
-    bytes += model.attention_bytes(layer) + kept.of_output * heads * config.d_output * sizeof(double);
+    bytes += model.attention_bytes(layer) + kept_.of_output * heads * config.d_output * sizeof(double);
   }
-  return bytes + rows * (kept.of_heads * width + kept.of_stream * config.d_model) * sizeof(double);
+  return bytes + rows * (kept_.of_heads * width + kept_.of_stream * config.d_model) * sizeof(double);
 }
 
 void Contributions::add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {

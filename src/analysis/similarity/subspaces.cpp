@@ -54,7 +54,7 @@ std::vector<double> cosines_between(const Subspace& a, const Subspace& b) {
   return cosines;
 }
 
-/// Returns the random baseline of SubspaceAngles::kernel: the mean over all pairs of different heads, and the
+/// Returns the random baseline of SubspaceAngles::values: the mean over all pairs of different heads, and the
 /// square root of the mean variance of a pair. Both are undefined if no pair is defined.
 RandomNull null_of(const SubspaceAngles& angles) {
   double mean = 0;
@@ -62,7 +62,7 @@ RandomNull null_of(const SubspaceAngles& angles) {
   double pairs = 0;
   for (std::size_t a = 0; a < angles.heads.size(); ++a) {
     for (std::size_t b = 0; b < angles.heads.size(); ++b) {
-      if (a == b || !std::isfinite(angles.kernel(a, b)) || angles.dimension < 2) continue;
+      if (a == b || !std::isfinite(angles.values(a, b)) || angles.dimension < 2) continue;
       const RandomNull null = projection_kernel_null(angles.dimension, *angles.ranks[a], *angles.ranks[b]);
       mean += null.mean;
       variance += null.deviation * null.deviation;
@@ -93,21 +93,20 @@ SubspaceAngles angles_of(const HeadGroup& group, std::span<const Subspace> subsp
     angles.dimension = subspace.dimension;
   }
   const std::size_t heads = group.heads.size();
-  angles.kernel = OwnedMatrix<double>(heads, heads);
+  angles.values = OwnedMatrix<double>(heads, heads);
   angles.cosines.assign(heads * heads * angles.angles, kUndefined);
   for (std::size_t a = 0; a < heads; ++a) {
     for (std::size_t b = 0; b < heads; ++b) {
-      angles.kernel(a, b) = kUndefined;
+      angles.values(a, b) = kUndefined;
       if (!angles.ranks[a] || !angles.ranks[b]) continue;
       const auto [low, high] = std::minmax(group.place[a], group.place[b]);
       const std::vector<double>& own = cosines[low * count + high];
       const double ranks = static_cast<double>(*angles.ranks[a]) * static_cast<double>(*angles.ranks[b]);
-      angles.kernel(a, b) = std::min(dot(own, own) / std::sqrt(ranks), 1.0);
+      angles.values(a, b) = std::min(dot(own, own) / std::sqrt(ranks), 1.0);
       std::ranges::copy(
           own, angles.cosines.begin() + static_cast<std::ptrdiff_t>((a * heads + b) * angles.angles));
     }
   }
-  angles.off_diagonal = off_diagonal(angles.kernel.view());
   angles.null = null_of(angles);
   return angles;
 }

@@ -58,8 +58,8 @@ AnalyzedCircuit analyze(const SharedFactors<CircuitFactors>::Item& item, std::si
 }
 
 /// Returns the similarities of the heads of each group. Each distinct set of circuits is compared once.
-std::vector<SubspaceSimilarity> similarities_of(const std::vector<HeadGroup>& groups,
-                                                std::span<const AnalyzedCircuit> circuits, Pool& pool) {
+std::vector<HeadMatrix> similarities_of(const std::vector<HeadGroup>& groups,
+                                        std::span<const AnalyzedCircuit> circuits, Pool& pool) {
   std::vector<std::vector<ComparedHead>> sets;
   std::map<std::vector<std::size_t>, std::size_t> set_of_items;
   for (const HeadGroup& group : groups) {
@@ -68,10 +68,10 @@ std::vector<SubspaceSimilarity> similarities_of(const std::vector<HeadGroup>& gr
     for (const std::size_t item : group.items) set.push_back(circuits[item].compared);
   }
   const std::vector<OwnedMatrix<double>> cosines = frobenius_cosines(sets, pool);
-  std::vector<SubspaceSimilarity> similarities;
+  std::vector<HeadMatrix> similarities;
   for (const HeadGroup& group : groups) {
     const OwnedMatrix<double>& of_set = cosines[set_of_items.at(group.items)];
-    SubspaceSimilarity& similarity = similarities.emplace_back();
+    HeadMatrix& similarity = similarities.emplace_back();
     similarity.layer = group.layer;
     similarity.heads.assign(group.heads.begin(), group.heads.end());
     similarity.values = OwnedMatrix<double>(group.heads.size(), group.heads.size());
@@ -79,7 +79,6 @@ std::vector<SubspaceSimilarity> similarities_of(const std::vector<HeadGroup>& gr
       for (std::size_t j = 0; j < group.heads.size(); ++j)
         similarity.values(i, j) = of_set(group.place[i], group.place[j]);
     }
-    similarity.off_diagonal = off_diagonal(similarity.values.view());
   }
   return similarities;
 }

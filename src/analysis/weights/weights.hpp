@@ -30,15 +30,10 @@ struct HeadSpectrum {
   OwnedMatrix<float> right;  // the first t right singular vectors, [t, dimension of right]
 };
 
-/// The Frobenius cosines between the circuits of the heads of one layer, or of all selected heads.
-struct SubspaceSimilarity : HeadMatrix {
-  OffDiagonal off_diagonal;
-};
-
 struct CircuitAnalysis {
   Circuit circuit = Circuit::qk;
-  std::vector<HeadSpectrum> heads;             // in selection order
-  std::vector<SubspaceSimilarity> similarity;  // one per layer, or one for all selected heads
+  std::vector<HeadSpectrum> heads;     // in selection order
+  std::vector<HeadMatrix> similarity;  // Frobenius cosines: one per layer, or one for all selected heads
 };
 
 struct WeightsAnalysis {
