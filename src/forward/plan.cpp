@@ -246,12 +246,6 @@ std::uint64_t rotary_bytes(const model::ModelConfig& config, std::size_t longest
   return bytes;
 }
 
-std::uint64_t logits_bytes(const model::ModelConfig& config, std::size_t rows) {
-  const std::size_t vocabulary = std::max<std::size_t>(config.output_embedding().vocabulary, 1);
-  rows = std::min(rows, logits_rows(vocabulary));
-  return floats(rows, vocabulary + 3 * config.d_model);
-}
-
 /// Returns the number of tokens, of inputs and targets together, in the Block that has the most tokens.
 std::size_t looked_up(const std::vector<Block>& blocks, const input::Batch& batch) {
   std::size_t largest = 0;
@@ -443,7 +437,11 @@ PassFootprint pass_footprint(const model::Model& model, const input::Batch& batc
         longest = std::max({longest, place.queries, place.keys});
     }
   }
-  if (plan.logits) made.activations = saturating_sum(made.activations, logits_bytes(config, made.block_rows));
+  if (plan.logits) {
+    const std::size_t vocabulary = std::max<std::size_t>(config.output_embedding().vocabulary, 1);
+    const std::size_t rows = std::min(made.block_rows, logits_rows(vocabulary));
+    made.activations = saturating_sum(made.activations, floats(rows, vocabulary + 3 * config.d_model));
+  }
   made.activations = saturating_sum(
       made.activations, rotary_bytes(config, longest),
       config.embedding.projection.weight ? floats(made.block_rows, config.embedding.width) : 0);

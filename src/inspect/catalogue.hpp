@@ -152,6 +152,8 @@ class Analysis {
 /// cross-attention.
 enum class Components { none, not_cross, each };
 
+using MakeAnalysis = std::unique_ptr<Analysis>(const AnalysisInput& input);
+
 /// A value of --include: an Analysis, or a result that a member of Includes selects.
 struct AnalysisRow {
   std::string_view include;  // name in --include
@@ -159,7 +161,7 @@ struct AnalysisRow {
   bool by_word;              // can run with --by-word; not used if of_inputs is false
   bool tables;               // has tables
   Components components;
-  std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
+  MakeAnalysis* make;
   std::span<const Definition> definitions;  // of the columns of its tables
   bool Includes::*member = nullptr;         // null: an Analysis
 };
@@ -193,14 +195,7 @@ extern const std::array<Definition, 6> kMapColumns;
 extern const std::array<Definition, 10> kSubspaceColumns;
 extern const std::array<Definition, 11> kContributionColumns;
 
-std::unique_ptr<Analysis> make_subspaces(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_composition(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_head_map(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_rollout(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_flow(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_contributions(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_mixing(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_routing(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_largest_value(const AnalysisInput& input);
+MakeAnalysis make_subspaces, make_composition, make_head_map, make_rollout, make_flow, make_contributions,
+    make_mixing, make_routing, make_largest_value;
 
 }  // namespace attnctl::inspect

@@ -131,7 +131,6 @@ void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const
   out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
 }
 
-/// Returns the heads table for text, with its rows sorted by --sort and limited by --top.
 TextTable heads_text(const Table& all, const RunResults& run) {
   const InspectRequest& request = run.request;
   const std::string sort = request.sorts_answers() ? "" : request.sort;

@@ -32,13 +32,12 @@ std::vector<analysis::Captured> captured_arrays(const Includes& includes) {
 /// Returns the positions of the word of --from among the queries of input `s`, and of the words of --to among
 /// its keys. If the word of --from is missing, adds a warning and returns nullopt; otherwise adds a warning
 /// for each missing word of --to and leaves it out.
-std::optional<WordQuestion> question_of(const RunResults& run, std::size_t s) {
+std::optional<analysis::AttentionQuestion> question_of(const RunResults& run, std::size_t s) {
   const InspectRequest& request = run.request;
   const input::Sequence& sequence = run.shown.sequences[s];
   const forward::Sides sides = run.sides(s);
-  WordQuestion question{
-      {.sequence = s, .from = input::find_word(sides.queries_of, run.vocabulary, request.from), .to = {}},
-      {}};
+  analysis::AttentionQuestion question{
+      .sequence = s, .from = input::find_word(sides.queries_of, run.vocabulary, request.from), .to = {}};
   if (question.from.empty()) {
     run.context.warnings.add("from_not_found", fmt::format("--from: \"{}\" is not a query of input \"{}\"",
                                                            request.from, sequence.id));
@@ -96,7 +95,8 @@ void add_analyses(Results& results, const RunResults& run) {
 struct Inspection::Observers {
   Observers(const Inspection& of, const SinkOf& sink_of)
       : metrics(of.request_.selection, of.request_.per_input),
-        answers(of.request_.selection, {of.found_.questions.begin(), of.found_.questions.end()}) {
+        answers(of.request_.selection, of.found_.questions),
+        heads(of.request_.selection) {
     const InspectRequest& request = of.request_;
     std::vector<forward::Observer*> shown;  // observers that receive patterns after --weighting
     if (request.includes.metrics) all.push_back(&metrics);
@@ -125,7 +125,11 @@ struct Inspection::Observers {
       for (forward::Observer* const observer : analysis->observers()) all.push_back(observer);
       seen = std::max(seen, analysis->heads_seen());
     }
-    heads = of.heads_of(seen);
+    if (seen == HeadsSeen::selected) return;
+    heads = forward::Selection::all(of.found_.config());
+    const std::vector<std::size_t> layers = request.selection.layers();
+    const auto is_other = [&](model::HeadId head) { return !std::ranges::binary_search(layers, head.layer); };
+    if (seen == HeadsSeen::of_selected_layers) std::erase_if(heads.heads, is_other);
   }
 
   analysis::PatternMetrics metrics;
@@ -246,16 +250,6 @@ void Inspection::check_sizes() {
   plan_memory_use(streamed ? 0 : values);
 }
 
-forward::Selection Inspection::heads_of(HeadsSeen seen) const {
-  if (seen == HeadsSeen::selected) return request_.selection;
-  forward::Selection heads = forward::Selection::all(found_.config());
-  if (seen == HeadsSeen::all) return heads;
-  const std::vector<std::size_t> layers = request_.selection.layers();
-  std::erase_if(heads.heads,
-                [&](model::HeadId head) { return !std::ranges::binary_search(layers, head.layer); });
-  return heads;
-}
-
 void Inspection::plan_memory_use(std::uint64_t kept_values) {
   if (request_.memory == 0) return;
   const Includes& includes = request_.includes;
@@ -277,15 +271,6 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
   context_.streamed_rows = plan_memory(request_.memory, work);
 }
 
-void Inspection::run_pass(const SinkOf& sink_of) {
-  const Observers observers(*this, sink_of);
-  if (observers.all.empty()) return;
-  analysis::run_axial(subject_.model, subject_.batch, subject_.grid, observers.heads, observers.all,
-                      context_);
-  if (request_.includes.metrics) found_.pattern_metrics = observers.metrics.finish();
-  if (!found_.questions.empty()) found_.answers = observers.answers.finish();
-}
-
 void Inspection::compute(const SinkOf& sink_of) {
   const Includes& includes = request_.includes;
   if (includes.weights || includes.directions) {
@@ -295,7 +280,14 @@ void Inspection::compute(const SinkOf& sink_of) {
     found_.weights = analysis::analyze_weights(subject_.model, request_.selection, options, context_.pool,
                                                context_.warnings);
   }
-  if (!subject_.batch.sequences.empty()) run_pass(sink_of);
+  if (!subject_.batch.sequences.empty()) {
+    const Observers observers(*this, sink_of);
+    if (!observers.all.empty())
+      analysis::run_axial(subject_.model, subject_.batch, subject_.grid, observers.heads, observers.all,
+                          context_);
+    if (includes.metrics) found_.pattern_metrics = observers.metrics.finish();
+    if (!found_.questions.empty()) found_.answers = observers.answers.finish();
+  }
   for (const auto& analysis : analyses_) found_.analyses.push_back(analysis->finish());
 }
 

@@ -34,20 +34,14 @@ struct InputArray {
   Tensor array;  // has values after the pass, except for NPZ, where they go to the file
 };
 
-/// The words of --from and --to in one input. The positions of --from are queries and those of --to are keys
-/// of the selected component.
-struct WordQuestion : analysis::AttentionQuestion {
-  std::vector<std::string> to_texts;  // the words of --to that the input contains
-};
-
 /// All results of a run. results_of() converts them to the form of the request.
 struct RunResults : AnalysisInput {
   std::vector<analysis::ComponentHeads> components;  // the selected heads of each component
   std::vector<analysis::HeadPatternMetrics> pattern_metrics = {};
   std::vector<InputArray> arrays = {};
-  std::vector<WordQuestion> questions = {};
-  std::vector<analysis::AttentionAnswer> answers = {};  // ordered by question, then by head
-  std::vector<Results> analyses = {};                   // in the order of Includes::analyses
+  std::vector<analysis::AttentionQuestion> questions = {};  // --from and the words of --to in an input
+  std::vector<analysis::AttentionAnswer> answers = {};      // ordered by question, then by head
+  std::vector<Results> analyses = {};                       // in the order of Includes::analyses
 
   [[nodiscard]] const std::vector<model::HeadId>& heads_of(const InputArray& array) const {
     return components[array.component].selection.heads;
@@ -117,9 +111,7 @@ class Inspection {
   void plan_arrays();
   void check_sizes();
   void plan_memory_use(std::uint64_t kept_values);
-  [[nodiscard]] forward::Selection heads_of(HeadsSeen seen) const;
   void compute(const SinkOf& sink_of);
-  void run_pass(const SinkOf& sink_of);
 
   const InspectRequest& request_;
   InspectSubject subject_;

@@ -131,7 +131,6 @@ TextMatrix matrix_of(const RunResults& run, const DrawnPattern& pattern, std::st
           .values = pattern.values};
 }
 
-/// Appends the patterns, as numbers or as the drawing of --show.
 void append_patterns(std::vector<PageBlock>& blocks, const RunResults& run) {
   const std::vector<DrawnPattern> drawn = drawn_patterns(run);
   if (!run.request.draw_layers) {
@@ -192,7 +191,7 @@ HeatmapPage pattern_page(const RunResults& run) {
 }
 
 /// Returns the word of --from or, if it is a position, the token there.
-std::string name_of_from(const RunResults& run, const WordQuestion& question) {
+std::string name_of_from(const RunResults& run, const analysis::AttentionQuestion& question) {
   const std::string& from = run.request.from;
   const forward::Sides sides = run.sides(question.sequence);
   const std::vector<std::string>& tokens = sides.queries_of.tokens;
@@ -229,7 +228,7 @@ HeatmapPage answers_page(const RunResults& run) {
 Section attention_from_section(const RunResults& run) {
   List items;
   for (const analysis::AttentionAnswer& answer : run.answers) {
-    const WordQuestion& question = run.questions[answer.question];
+    const analysis::AttentionQuestion& question = run.questions[answer.question];
     const input::Sequence& sequence = run.shown.sequences[question.sequence];
     const forward::Sides sides = run.sides(question.sequence);
     List top;
@@ -270,7 +269,7 @@ Table attention_from_table(const RunResults& run) {
   table.row = [&run, places](std::size_t index, std::span<Cell> cells) {
     const auto [number, word] = places[index];
     const analysis::AttentionAnswer& answer = run.answers[number];
-    const WordQuestion& question = run.questions[answer.question];
+    const analysis::AttentionQuestion& question = run.questions[answer.question];
     const forward::Sides sides = run.sides(question.sequence);
     const std::size_t query = question.from.front();
     std::vector<Cell> row =
@@ -300,7 +299,8 @@ std::vector<std::size_t> order_by_weight(std::span<const analysis::AttentionAnsw
   return order;
 }
 
-void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run, const WordQuestion& question,
+void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run,
+                      const analysis::AttentionQuestion& question,
                       std::span<const analysis::AttentionAnswer> answers) {
   if (!question.to.empty()) blocks.emplace_back(TextLine{});
   for (std::size_t to = 0; to < question.to.size(); ++to) {
@@ -321,7 +321,7 @@ void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run, con
 /// Appends the answers to question `number`: one row per head and, unless --sort names a word of --to, a row
 /// for the mean of each layer before its heads.
 void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::size_t number) {
-  const WordQuestion& question = run.questions[number];
+  const analysis::AttentionQuestion& question = run.questions[number];
   const std::string& input = run.shown.sequences[question.sequence].id;
   const forward::Sides sides = run.sides(question.sequence);
   const std::vector<std::string> labels = key_labels(run, sides);

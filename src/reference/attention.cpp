@@ -10,7 +10,6 @@ namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-/// Returns true if the layer's kind of attention lets the query attend to the key.
 bool kind_shows(const model::AttentionKind& kind, std::size_t query, std::size_t key) {
   const std::size_t distance = query > key ? query - key : key - query;
   switch (kind.rule) {

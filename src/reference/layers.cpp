@@ -38,7 +38,6 @@ Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores) 
   return weights;
 }
 
-/// Adds row `index` of a table to row r of x.
 void add_row(const model::LookupTable& table, std::size_t index, Matrix& x, std::size_t r) {
   std::vector<float> row(table.width());
   table.row(index, row);

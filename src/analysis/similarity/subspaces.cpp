@@ -155,8 +155,7 @@ std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,
   for (const Projection projection : kAllProjections) {
     const auto shared = share_factors<CircuitFactor>(
         model, selection, options.fold_norm,
-        [&](std::size_t layer) { return projection_factor(model, layer, projection, options.fold_norm); },
-        [](const CircuitFactor& factor, std::size_t head) { return factor.slice_of(head); });
+        [&](std::size_t layer) { return projection_factor(model, layer, projection, options.fold_norm); });
     if (!shared) continue;
     analyses.push_back(analyze(*shared, projection, selection.heads, options.across_layers, pool));
     for (const ProjectionSpectrum& head : analyses.back().heads) {

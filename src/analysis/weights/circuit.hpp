@@ -122,6 +122,8 @@ class CircuitFactor {
 struct CircuitFactors {
   CircuitFactor left;
   CircuitFactor right;
+
+  [[nodiscard]] static std::size_t slice_of(std::size_t head) { return head; }
 };
 
 /// The four projections of a head. W_Q, W_K and W_V read the input of the attention; W_O writes its output.
@@ -174,12 +176,11 @@ struct SharedFactors {
 };
 
 /// Returns the factors of the selected heads, or nullopt if read(layer) returns nullopt for a selected layer.
-/// number(factors, head) must return the same number for those heads of a layer that share an item.
+/// Heads of a layer with the same slice_of() share an item.
 template <typename Factors>
 [[nodiscard]] std::optional<SharedFactors<Factors>> share_factors(
     const model::Model& model, const forward::Selection& selection, bool fold_norm,
-    const std::function<std::optional<Factors>(std::size_t layer)>& read,
-    const std::function<std::size_t(const Factors& factors, std::size_t head)>& number) {
+    const std::function<std::optional<Factors>(std::size_t layer)>& read) {
   SharedFactors<Factors> shared;
   std::map<std::pair<const Factors*, std::size_t>, std::size_t> known;
   for (const model::HeadId id : selection.heads) {
@@ -192,8 +193,8 @@ template <typename Factors>
       found = shared.factors.emplace(source, std::move(*factors)).first;
     }
     const Factors* const factors = &found->second;
-    const std::pair key(factors, number(*factors, id.head));
-    const auto [entry, is_new] = known.emplace(key, shared.items.size());
+    const auto [entry, is_new] =
+        known.emplace(std::pair(factors, factors->slice_of(id.head)), shared.items.size());
     if (is_new) shared.items.push_back({factors, id.head});
     shared.item_of_head.push_back(entry->second);
   }

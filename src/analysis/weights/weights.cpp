@@ -89,8 +89,7 @@ bool add_circuit(const model::Model& model, const forward::Selection& selection,
                  const WeightsOptions& options, Pool& pool, CircuitAnalysis& analysis) {
   const auto shared = share_factors<CircuitFactors>(
       model, selection, options.fold_norm,
-      [&](std::size_t layer) { return circuit_factors(model, layer, analysis.circuit, options.fold_norm); },
-      [](const CircuitFactors& /*factors*/, std::size_t head) { return head; });
+      [&](std::size_t layer) { return circuit_factors(model, layer, analysis.circuit, options.fold_norm); });
   if (!shared) return false;
   std::vector<AnalyzedCircuit> circuits(shared->items.size());
   std::vector<FactorBuffers> buffers(pool.size());
