@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 
 namespace attnctl::analysis {
@@ -43,7 +42,7 @@ void check_row(const input::Sequence& row, std::size_t length) {
 
 /// Passes the panels, streams and outputs of some sequences of a batch to observers of the whole batch. Adds
 /// `first`, the index of the first of these sequences in the batch, to the sequence index.
-class PartObserver final : public ObserverGroup {
+class PartObserver final : public forward::ObserverGroup {
  public:
   PartObserver(std::span<forward::Observer* const> observers, std::size_t first)
       : ObserverGroup({observers.begin(), observers.end()}), first_(first) {}

@@ -281,6 +281,19 @@ Needs& Needs::operator|=(const Needs& other) {
   return *this;
 }
 
+Needs ObserverGroup::needs() const {
+  Needs needs{.patterns = false};
+  for (const Observer* const observer : observers_) needs |= observer->needs();
+  return needs;
+}
+
+std::uint64_t ObserverGroup::memory(const model::Model& model, const input::Batch& batch) const {
+  std::uint64_t bytes = 0;
+  for (const Observer* const observer : observers_)
+    bytes = saturating_sum(bytes, observer->memory(model, batch));
+  return bytes;
+}
+
 Selection Selection::all(const model::ModelConfig& config) {
   Selection selection;
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/matrix_view.hpp"
@@ -108,6 +109,45 @@ class Observer {
   /// thread, in the order of sequences and queries.
   virtual void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
                       MatrixView<const float> /*values*/) {}
+};
+
+/// Passes the events of a forward pass on to several observers.
+class ObserverGroup : public Observer {
+ public:
+  /// The observers must outlive this object.
+  explicit ObserverGroup(std::vector<Observer*> observers) : observers_(std::move(observers)) {}
+
+  [[nodiscard]] Needs needs() const override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override {
+    for (Observer* const observer : observers_) observer->begin(model, batch);
+  }
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().stream) observer->stream(sequence, layer, values);
+    }
+  }
+  void panel(const AttentionPanel& panel) override {
+    for (Observer* const observer : observers_) observer->panel(panel);
+  }
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().output) observer->output(sequence, layer, values);
+    }
+  }
+  void routing(std::size_t sequence, std::size_t layer, std::span<const ExpertRoute> routes) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().routing) observer->routing(sequence, layer, routes);
+    }
+  }
+  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().logits) observer->logits(sequence, first_query, values);
+    }
+  }
+
+ private:
+  std::vector<Observer*> observers_;
 };
 
 /// Threads, warnings, progress output and sizes of the parts that are computed at once.

@@ -23,9 +23,7 @@
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-// The request of a run, and the values of --include. A new analysis is a file in this folder with a function
-// make_NAME and the definitions of its columns, their declarations below, and its row of the table in
-// catalogue.cpp (docs/architecture.md).
+// The request of a run, and the values of --include. docs/architecture.md shows how to add an analysis.
 namespace attnctl::inspect {
 
 struct AnalysisRow;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/patterns/adapters.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
@@ -54,7 +53,7 @@ std::size_t plan_memory(std::uint64_t limit, const WorkBytes& work) {
 WorkBytes pass_bytes(const model::Model& model, const input::Batch& batch,
                      const forward::Selection& selection, std::span<forward::Observer* const> observers,
                      const forward::RunContext& context) {
-  const analysis::ObserverGroup all({observers.begin(), observers.end()});
+  const forward::ObserverGroup all({observers.begin(), observers.end()});
   return {.kept = all.memory(model, batch),
           .pass = forward::pass_footprint(model, batch, selection, all.needs(), context.pool.size(),
                                           context.panel_rows, context.packed_rows)};

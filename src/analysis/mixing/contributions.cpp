@@ -58,20 +58,6 @@ struct HeadSums {
   double inner = 0;    // <w, t>
 };
 
-/// Returns the sums of a head with outputs z [n, v]. `back` is t W_O^h^T, so that <w, t> = <z, back>. `gram`
-/// is W_O^h W_O^h^T, so that |w_i|^2 = z_i gram z_i^T.
-HeadSums head_sums(MatrixView<const double> z, MatrixView<const double> back,
-                   const OwnedMatrix<double>& gram) {
-  HeadSums sums;
-  const std::vector<double> squares = squared_norms(z, gram);
-  for (std::size_t r = 0; r < z.rows; ++r) {
-    sums.norms += std::sqrt(squares[r]);
-    sums.squares += squares[r];
-    sums.inner += dot(z.row(r), back.row(r));
-  }
-  return sums;
-}
-
 std::optional<double> relative(double squared_change, double squared_whole) {
   return ratio(std::sqrt(squared_change), std::sqrt(squared_whole));
 }
@@ -216,7 +202,7 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
   }
   OwnedMatrix<double> whole(z.rows(), w_o.cols());
   linalg::gemm_nn(z.view(), w_o.view(), whole.view());
-  OwnedMatrix<double> back(z.rows(), z.cols());
+  OwnedMatrix<double> back(z.rows(), z.cols());  // t W_O^T, so that <w, t> = <z, back> for each head
   linalg::gemm_nt(whole.view(), w_o.view(), back.view());
   double whole_norms = 0;    // sum of |t_i|
   double whole_squares = 0;  // |t|^2
@@ -226,12 +212,17 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
     whole_squares += of_row * of_row;
   }
 
-  std::vector<HeadSums> sums;
+  std::vector<HeadSums> sums(heads);
   double all_norms = 0;
   for (std::size_t head = 0; head < heads; ++head) {
-    sums.push_back(head_sums(z.view().col_range(head * width, width),
-                             back.view().col_range(head * width, width), grams_[head]));
-    all_norms += sums.back().norms;
+    const MatrixView<const double> own = z.view().col_range(head * width, width);
+    const std::vector<double> squares = squared_norms(own, grams_[head]);  // |w_i|^2
+    for (std::size_t r = 0; r < own.rows; ++r) {
+      sums[head].norms += std::sqrt(squares[r]);
+      sums[head].squares += squares[r];
+      sums[head].inner += dot(own.row(r), back.view().row(r).subspan(head * width, width));
+    }
+    all_norms += sums[head].norms;
   }
   const auto count = static_cast<double>(z.rows());
   for (std::size_t head = 0; head < heads; ++head) {
