@@ -10,8 +10,7 @@
 namespace attnctl::forward {
 namespace {
 
-/// Consecutive slices [first, first + count) of a projection. A slice is the columns of one query head or of
-/// one key/value head.
+/// Consecutive slices of a projection. A slice is the columns of one query head or of one key/value head.
 struct HeadRun {
   std::size_t first = 0, count = 0;
 };

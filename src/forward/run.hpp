@@ -54,8 +54,7 @@ struct AttentionPanel {
   [[nodiscard]] KeyRange keys() const { return visible.before(pattern.cols); }
 };
 
-/// The experts that the router chooses for a token, by descending score; experts of equal score by ascending
-/// index.
+/// The experts that the router chooses for a token, by descending score, then by ascending index.
 struct ExpertRoute {
   std::vector<std::size_t> experts;  // [per_token]
   std::vector<float> weights;        // [per_token]
@@ -215,8 +214,7 @@ struct PassPlan {
 [[nodiscard]] PassPlan make_plan(std::string_view model, const model::ModelConfig& config,
                                  const Selection& selection, const Needs& needs);
 
-/// Estimated upper bounds, in bytes, of the memory that a forward pass needs. The memory of observers is not
-/// included.
+/// Estimated upper bounds, in bytes, of the memory that a forward pass needs, without its observers.
 struct PassFootprint {
   std::uint64_t resident_weights = 0;  // of all layers that are computed
   std::uint64_t streamed_weights = 0;  // of the largest layer
@@ -228,8 +226,7 @@ struct PassFootprint {
 
   /// Returns the total bytes if all weights stay in memory.
   [[nodiscard]] std::uint64_t resident() const;
-  /// Returns the total bytes if each layer's weights are released after use, with RunContext::streamed_rows =
-  /// `rows`.
+  /// Returns the total bytes with RunContext::streamed_rows = `rows`.
   [[nodiscard]] std::uint64_t streamed(std::size_t rows) const;
   /// Returns the largest value of RunContext::streamed_rows whose total fits into `bytes`; 0 if not even the
   /// largest Block fits.

@@ -45,8 +45,7 @@ enum class HeadOrder { model, cluster };
 constexpr std::size_t kTextRows = 20;  // default maximum number of rows of a table of heads in text
 constexpr std::size_t kAllHeads = std::numeric_limits<std::size_t>::max();  // value of --top all
 
-/// The options of a run: what to compute, for which heads, and what to output. Error messages use the names
-/// of the command-line options.
+/// What to compute, for which heads, and what to output. Errors name the options of the command line.
 struct InspectRequest {
   Includes includes;
   forward::Selection selection;
@@ -135,8 +134,7 @@ class Analysis {
   /// Returns the observers of the forward pass over tokens. Empty if the analysis uses only weights.
   [[nodiscard]] virtual std::vector<forward::Observer*> observers() { return {}; }
   [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
-  /// Returns the approximate number of values in the results, for the checks of --limit and --memory. Can be
-  /// 0 if there are few values.
+  /// Returns the approximate number of values in the results, for --limit and --memory; 0 if it is small.
   [[nodiscard]] virtual std::uint64_t values() const { return 0; }
   /// Returns the results in all forms that the analysis supports. Called once, after the forward pass.
   [[nodiscard]] virtual Results finish() = 0;
@@ -146,8 +144,7 @@ class Analysis {
 };
 
 /// The components of encoder-decoder models that an analysis supports, one component per run. none:
-/// encoder-decoder models are not supported; not_cross: encoder or decoder; each: encoder, decoder or
-/// cross-attention.
+/// encoder-decoder models are not supported; not_cross: encoder or decoder; each: also cross-attention.
 enum class Components { none, not_cross, each };
 
 using MakeAnalysis = std::unique_ptr<Analysis>(const AnalysisInput& input);

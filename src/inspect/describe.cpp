@@ -138,8 +138,7 @@ analysis::HeadMatrix reordered(const analysis::HeadMatrix& matrix, std::vector<m
 
 namespace {
 
-/// Returns the tree of the columns of a heatmap. The columns are in the order of the leaves of `linkage`;
-/// `heads` are their heads.
+/// Returns the tree of the columns of a heatmap: `heads` in the order of the leaves of `linkage`.
 ColumnTree column_tree(const model::ModelConfig& config, std::span<const model::HeadId> heads,
                        const analysis::Linkage& linkage) {
   ColumnTree tree{"1 - similarity", {}, {}, {}};

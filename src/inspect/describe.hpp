@@ -91,8 +91,7 @@ template <typename T>
 
 [[nodiscard]] List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads);
 
-/// Returns the prefix of array names for a component: "enc_", "dec_" or "cross_". Empty if the model has no
-/// components.
+/// Returns the prefix of array names: "enc_", "dec_" or "cross_", or "" if the model has no components.
 [[nodiscard]] std::string prefix_of(model::Component component);
 
 /// Returns the label of each token of a sequence (see Vocabulary::label). The label of a position without a

@@ -266,8 +266,11 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
   if (includes.weights || includes.directions)
     add_weights_bytes(subject_.model, request_.selection, request_.weights, context_.pool.size(), work);
   const auto of_weights = [](const AnalysisRow* row) { return !row->of_inputs; };
-  if (includes.circuits || std::ranges::any_of(includes.analyses, of_weights))
-    work.kept += factors_bytes(subject_.model, request_.selection);
+  if (includes.circuits || std::ranges::any_of(includes.analyses, of_weights)) {
+    // These compare the factors of all selected heads at once: the weights and a copy of them in double.
+    for (const std::size_t layer : request_.selection.layers())
+      work.kept += 3 * subject_.model.attention_bytes(layer);
+  }
   context_.streamed_rows = plan_memory(request_.memory, work);
 }
 

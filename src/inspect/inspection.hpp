@@ -92,13 +92,11 @@ class Inspection {
   Inspection(const Inspection&) = delete;
   Inspection& operator=(const Inspection&) = delete;
 
-  /// Computes the results and returns them in the form InspectRequest::form. The results must not outlive
-  /// this object.
+  /// Returns the results in the form InspectRequest::form. They must not outlive this object.
   [[nodiscard]] Results run();
   /// Computes the arrays and writes them to `out`. Large arrays are written while they are computed.
   void run(ArrayOutput& out);
-  /// Returns the tables of heads, weights and analyses. Call after run(ArrayOutput&). The tables must not
-  /// outlive this object.
+  /// Returns the tables, after run(ArrayOutput&). They must not outlive this object.
   [[nodiscard]] Results tables() const;
 
  private:

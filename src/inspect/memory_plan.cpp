@@ -71,8 +71,7 @@ void add_weights_bytes(const model::Model& model, const forward::Selection& sele
     std::uint64_t weights = model.attention_bytes(layer);
     if (options.fold_norm)
       weights += model.layer_bytes(layer) + (layer > 0 ? model.layer_bytes(layer - 1) : 0);
-    // The spectra of QK and OV are counted several times: they are copied into the results and into the
-    // output.
+    // Counts the spectra of QK and OV several times: they are copied into the results and into the output.
     const std::uint64_t directions = 2 * options.directions * rows * sizeof(float);
     const std::uint64_t found = attention.heads * 2 * (width * sizeof(double) + directions);
     grow(work.kept, 2 * found);
@@ -130,12 +129,6 @@ WorkBytes reference_bytes(const model::Model& model, const input::Batch& batch, 
   if (logits) grow(work.weights_resident, 2 * model.head_bytes());
   work.weights_streamed = work.weights_resident;
   return work;
-}
-
-std::uint64_t factors_bytes(const model::Model& model, const forward::Selection& selection) {
-  std::uint64_t bytes = 0;
-  for (const std::size_t layer : selection.layers()) grow(bytes, 3 * model.attention_bytes(layer));
-  return bytes;
 }
 
 }  // namespace attnctl::inspect

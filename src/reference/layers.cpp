@@ -32,8 +32,7 @@ Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores) 
       if (better >= config.per_token) weights(r, e) = 0;
     }
   }
-  // The softmax over the chosen experts is the softmax over all experts, divided by the sum of the chosen
-  // experts' weights.
+  // The softmax over the chosen experts is the softmax over all experts, divided by its sum over the chosen.
   if (config.renormalised || config.softmax_after_topk) weights /= linalg::row_sum(weights);
   return weights;
 }

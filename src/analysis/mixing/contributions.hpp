@@ -139,8 +139,7 @@ struct HeadContribution {
   std::optional<double> stream_norm;  // mean |x_i| over all positions; x: the stream before t is added
 };
 
-/// Computes the contributions of the selected heads. Layers without W_V have none. z is float32; sums over z
-/// are in float64.
+/// Computes the contributions of the selected heads, in float64 from float32 z. Layers without W_V have none.
 class Contributions final : public LayerWritesObserver {
  public:
   explicit Contributions(const forward::Selection& selection)

@@ -181,9 +181,8 @@ struct Rectangle {
   std::size_t row, rows, col, cols;
 };
 
-/// Appends all pairs of different heads in [first, first + count) of a set, divided into rectangles of up to
-/// 4 x 4 heads. Products of several heads are faster than single ones, but larger rectangles could leave
-/// workers without tasks.
+/// Appends all pairs of different heads in [first, first + count) of a set, in rectangles of up to 4 x 4
+/// heads. Products of several heads are fast, but larger rectangles could leave workers without tasks.
 void add_rectangles(std::size_t set, std::size_t first, std::size_t count,
                     std::vector<Rectangle>& rectangles) {
   if (count < 2) return;

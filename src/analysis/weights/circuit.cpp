@@ -79,8 +79,7 @@ std::span<const float> folded_gain(const model::Model& model, std::size_t layer)
   return gain(config.embedding.norm, model.embedding()->norm);
 }
 
-/// Returns the gain of the last norm of the encoder. The keys and values of cross-attention are computed from
-/// the output of this norm.
+/// Returns the gain of the last norm of the encoder, before the keys and values of cross-attention.
 static std::span<const float> memory_gain(const model::Model& model) {
   const model::ModelConfig& config = model.config();
   if (config.decoder.value().encoder_norm.kind != model::NormKind::none) return model.encoder_norm().gain;

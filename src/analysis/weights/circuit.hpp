@@ -87,8 +87,7 @@ class CircuitFactor {
     return by_rows_ ? stored_.row_range(first, count * width_) : stored_.col_range(first, count * width_);
   }
   [[nodiscard]] bool by_rows() const { return by_rows_; }
-  /// Returns whether stored() returns the complete slices: no gain is set, and the weight is not stored as a
-  /// product.
+  /// Returns whether stored() returns the complete slices: no gain is set, and the weight is one matrix.
   [[nodiscard]] bool in_place() const { return gain_.empty() && other_.data == nullptr; }
 
  private:

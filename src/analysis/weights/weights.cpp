@@ -83,8 +83,7 @@ std::vector<HeadMatrix> similarities_of(const std::vector<HeadGroup>& groups,
   return similarities;
 }
 
-/// Appends the results of the selected heads to `analysis`. Returns false if a selected layer does not have
-/// the circuit.
+/// Appends the results of the heads to `analysis`. Returns false if a selected layer has no such circuit.
 bool add_circuit(const model::Model& model, const forward::Selection& selection,
                  const WeightsOptions& options, Pool& pool, CircuitAnalysis& analysis) {
   const auto shared = share_factors<CircuitFactors>(
