@@ -274,13 +274,6 @@ std::uint64_t carried_floats(const model::ModelConfig& config) {
 
 }  // namespace
 
-Needs& Needs::operator|=(const Needs& other) {
-  for (bool Needs::*const need : {&Needs::patterns, &Needs::scores, &Needs::values, &Needs::z, &Needs::output,
-                                  &Needs::stream, &Needs::routing, &Needs::logits, &Needs::end})
-    this->*need = this->*need || other.*need;
-  return *this;
-}
-
 Needs ObserverGroup::needs() const {
   Needs needs{.patterns = false};
   for (const Observer* const observer : observers_) needs |= observer->needs();

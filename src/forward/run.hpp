@@ -75,7 +75,12 @@ struct Needs {
   /// whose attention output cannot be added to the residual stream.
   bool end = false;
 
-  Needs& operator|=(const Needs& other);
+  void operator|=(const Needs& other) {
+    for (bool Needs::*const need :
+         {&Needs::patterns, &Needs::scores, &Needs::values, &Needs::z, &Needs::output, &Needs::stream,
+          &Needs::routing, &Needs::logits, &Needs::end})
+      this->*need = this->*need || other.*need;
+  }
 };
 
 /// Receives the results of a forward pass. Panels of different heads may be passed from several threads at

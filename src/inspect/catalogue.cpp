@@ -49,13 +49,14 @@ std::vector<std::string> include_names(bool weights_only) {
   return known;
 }
 
-std::vector<std::string> names_not_in_text(const Includes& includes) {
-  std::vector<std::string> names;
+std::vector<const AnalysisRow*> rows_of(const Includes& includes) {
+  std::vector<const AnalysisRow*> rows;
   for (const AnalysisRow& row : kIncludes) {
-    const bool wanted = row.member != nullptr && includes.*row.member;
-    if (wanted && !row.tables && row.include != "logits") names.emplace_back(row.include);
+    const bool wanted =
+        row.member != nullptr ? includes.*row.member : std::ranges::count(includes.analyses, &row) > 0;
+    if (wanted) rows.push_back(&row);
   }
-  return names;
+  return rows;
 }
 
 std::vector<NamedDefinitions> definitions() {
@@ -99,12 +100,10 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
          fmt::join(include_names(true), ", "));
   if (form == Form::tables) {
     if (!with_inputs && !given) includes.directions = false;
-    for (const AnalysisRow& row : kIncludes) {
-      const bool wanted =
-          row.member != nullptr ? includes.*row.member : std::ranges::count(includes.analyses, &row) > 0;
-      if (wanted && !row.tables)
+    for (const AnalysisRow* row : rows_of(includes)) {
+      if (!row->tables)
         fail(Status::usage, "{} has no table; leave it out of --include, or use --format json or jsonl",
-             row.include);
+             row->include);
     }
   }
   // By default, text has no patterns and directions. A picture shows patterns or, without inputs, weights.

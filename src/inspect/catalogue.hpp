@@ -164,8 +164,8 @@ struct AnalysisRow {
 /// Returns the names that --include accepts. If `weights_only` is true, leaves out names that need inputs.
 [[nodiscard]] std::vector<std::string> include_names(bool weights_only = false);
 
-/// Returns the names in --include of the results that text does not show.
-[[nodiscard]] std::vector<std::string> names_not_in_text(const Includes& includes);
+/// Returns the rows of all values of --include that are set, in the order of the catalogue.
+[[nodiscard]] std::vector<const AnalysisRow*> rows_of(const Includes& includes);
 
 /// Returns the definitions of all tables of `analyze` and `weights`: for each name in --include that has a
 /// table ("metrics": the heads table), and for "inputs" and "attention_from".

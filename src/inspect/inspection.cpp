@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -76,7 +77,10 @@ void add_subtitles(Results& results, const RunResults& run) {
 /// Adds a line that names the results of --include that text does not show.
 void add_missing(Results& results, const RunResults& run) {
   const Includes& includes = run.request.includes;
-  const std::vector<std::string> names = names_not_in_text(includes);
+  std::vector<std::string_view> names;
+  for (const AnalysisRow* row : rows_of(includes)) {
+    if (row->member != nullptr && !row->tables && row->include != "logits") names.push_back(row->include);
+  }
   if (names.empty()) return;
   results.text.emplace_back(
       TextLine{"", fmt::format("Text does not show {}: use --format {}", fmt::join(names, ", "),
@@ -184,14 +188,9 @@ void Inspection::check_components() const {
 }
 
 void Inspection::plan_words() {
-  const auto refuse = [](std::string_view what) {
-    fail(Status::usage, "--by-word does not support {}; leave it out of --include", what);
-  };
-  for (const analysis::Captured what : captured_arrays(request_.includes)) {
-    if (what != analysis::Captured::pattern) refuse(name_of(what));
-  }
-  for (const AnalysisRow* row : request_.includes.analyses) {
-    if (!row->by_word && row->of_inputs) refuse(row->include);
+  for (const AnalysisRow* row : rows_of(request_.includes)) {
+    if (!row->by_word && row->of_inputs)
+      fail(Status::usage, "--by-word does not support {}; leave it out of --include", row->include);
   }
   if (found_.config().decoder) fail(Status::usage, "--by-word is unsupported for encoder-decoder models");
   for (const input::Sequence& sequence : subject_.batch.sequences) {

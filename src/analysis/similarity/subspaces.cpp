@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -123,15 +121,12 @@ ProjectionAnalysis analyze(const SharedFactors<CircuitFactor>& shared, Projectio
     analysis.heads.push_back(subspaces[shared.item_of_head[i]].spectrum);
     analysis.heads.back().head = heads[i];
   }
-  // Maps the items of a group to the index of its result, because layers can share all subspaces.
-  std::map<std::pair<std::vector<std::size_t>, std::vector<std::size_t>>, std::size_t> known;
   for (const HeadGroup& group : group_heads(heads, shared.item_of_head, across_layers)) {
-    const auto [entry, is_new] = known.emplace(std::pair(group.items, group.place), analysis.angles.size());
-    if (is_new) {
+    if (group.same == analysis.angles.size()) {
       analysis.angles.push_back(angles_of(group, subspaces, pool));
       continue;
     }
-    analysis.angles.push_back(SubspaceAngles(analysis.angles[entry->second]));
+    analysis.angles.push_back(SubspaceAngles(analysis.angles[group.same]));
     analysis.angles.back().heads.assign(group.heads.begin(), group.heads.end());
     analysis.angles.back().layer = group.layer;
   }

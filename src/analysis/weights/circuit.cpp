@@ -132,6 +132,7 @@ std::vector<HeadGroup> group_heads(const std::vector<model::HeadId>& heads,
       group.place.push_back(static_cast<std::size_t>(found - group.items.begin()));
       if (found == group.items.end()) group.items.push_back(item);
     }
+    while (groups[group.same].items != group.items || groups[group.same].place != group.place) ++group.same;
   });
   return groups;
 }

@@ -206,6 +206,7 @@ struct HeadGroup {
   std::span<const model::HeadId> heads;
   std::vector<std::size_t> items;  // indices of the items, each once
   std::vector<std::size_t> place;  // [heads]: index into `items`
+  std::size_t same = 0;  // index of the first group with these items and places: layers can share weights
 };
 
 /// Groups the heads by layer, or in one group if `across_layers` is true. `item_of_head` is

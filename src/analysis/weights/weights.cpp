@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <iterator>
-#include <map>
 #include <span>
 #include <utility>
 
@@ -60,17 +59,15 @@ AnalyzedCircuit analyze(const SharedFactors<CircuitFactors>::Item& item, std::si
 /// Returns the similarities of the heads of each group. Each distinct set of circuits is compared once.
 std::vector<HeadMatrix> similarities_of(const std::vector<HeadGroup>& groups,
                                         std::span<const AnalyzedCircuit> circuits, Pool& pool) {
-  std::vector<std::vector<ComparedHead>> sets;
-  std::map<std::vector<std::size_t>, std::size_t> set_of_items;
-  for (const HeadGroup& group : groups) {
-    if (!set_of_items.emplace(group.items, sets.size()).second) continue;
-    std::vector<ComparedHead>& set = sets.emplace_back();
-    for (const std::size_t item : group.items) set.push_back(circuits[item].compared);
+  std::vector<std::vector<ComparedHead>> sets(groups.size());  // empty if it is that of an earlier group
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].same != g) continue;
+    for (const std::size_t item : groups[g].items) sets[g].push_back(circuits[item].compared);
   }
   const std::vector<OwnedMatrix<double>> cosines = frobenius_cosines(sets, pool);
   std::vector<HeadMatrix> similarities;
   for (const HeadGroup& group : groups) {
-    const OwnedMatrix<double>& of_set = cosines[set_of_items.at(group.items)];
+    const OwnedMatrix<double>& of_set = cosines[group.same];
     HeadMatrix& similarity = similarities.emplace_back();
     similarity.layer = group.layer;
     similarity.heads.assign(group.heads.begin(), group.heads.end());
