@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 
 namespace attnctl::analysis {
@@ -43,7 +42,7 @@ void check_row(const input::Sequence& row, std::size_t length) {
 
 /// Passes the panels, streams and outputs of some sequences of a batch to observers of the whole batch. Adds
 /// `first`, the index of the first of these sequences in the batch, to the sequence index.
-class PartObserver final : public ObserverGroup {
+class PartObserver final : public forward::ObserverGroup {
  public:
   PartObserver(std::span<forward::Observer* const> observers, std::size_t first)
       : ObserverGroup({observers.begin(), observers.end()}), first_(first) {}
@@ -119,15 +118,16 @@ AxialGrid make_axial(const model::Model& model, input::Batch& batch) {
   return grid;
 }
 
-void run_axial(const model::Model& model, input::Batch& batch, const AxialGrid& grid,
+void run_axial(const model::Model& model, input::Batch& batch, const std::optional<AxialGrid>& grid,
                const forward::Selection& selection, std::span<forward::Observer* const> observers,
                forward::RunContext& context) {
+  if (!grid) return forward::run_forward(model, batch, selection, observers, context);
   for (forward::Observer* const observer : observers) observer->begin(model, batch);
   PartObserver of_columns(observers, 0);
-  PartObserver of_rows(observers, grid.columns);
-  AddToRows add(std::span(batch.sequences).subspan(grid.columns));
-  run_part(model, batch, 0, grid.columns, selection, {&of_columns, &add}, context);
-  run_part(model, batch, grid.columns, grid.rows, selection, {&of_rows}, context);
+  PartObserver of_rows(observers, grid->columns);
+  AddToRows add(std::span(batch.sequences).subspan(grid->columns));
+  run_part(model, batch, 0, grid->columns, selection, {&of_columns, &add}, context);
+  run_part(model, batch, grid->columns, grid->rows, selection, {&of_rows}, context);
 }
 
 std::vector<reference::ReferencePass> run_axial_reference(const model::Model& model, input::Batch batch,

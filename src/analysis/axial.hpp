@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,10 +29,10 @@ struct AxialGrid {
 /// if an input is not embeddings, has another length than the first input, or has separate keys or a mask.
 [[nodiscard]] AxialGrid make_axial(const model::Model& model, input::Batch& batch);
 
-/// Runs run_forward on the columns, adds the attention outputs of the columns to the rows (x1), then runs
-/// run_forward on the rows. `batch` comes from make_axial; on return, its rows are x1. Calls begin() of each
-/// observer once, with the whole batch.
-void run_axial(const model::Model& model, input::Batch& batch, const AxialGrid& grid,
+/// Without a grid, calls run_forward. Otherwise runs run_forward on the columns, adds the attention outputs
+/// of the columns to the rows (x1), then runs run_forward on the rows. `batch` comes from make_axial; on
+/// return, its rows are x1. Calls begin() of each observer once, with the whole batch.
+void run_axial(const model::Model& model, input::Batch& batch, const std::optional<AxialGrid>& grid,
                const forward::Selection& selection, std::span<forward::Observer* const> observers,
                forward::RunContext& context);
 

@@ -57,8 +57,7 @@ class HeadAxes {
 /// has no components or if `layer` is nullopt.
 [[nodiscard]] Cell component_cell(const model::ModelConfig& config, const std::optional<std::size_t>& layer);
 
-/// Return a number as a table cell. The cell is undefined if the number is nullopt or kUndefined. Doubles are
-/// rounded to float32.
+/// Return a number as a cell, which is undefined for nullopt and kUndefined. Rounds doubles to float32.
 [[nodiscard]] inline Cell cell_of(std::size_t number) {
   return static_cast<std::int64_t>(number);
 }
@@ -87,8 +86,7 @@ void for_each_group(const std::vector<Item>& items, Key key, Visit visit) {
   }
 }
 
-/// The selected heads of one component: encoder, decoder or cross-attention, or `none` for a model with a
-/// single stack of layers.
+/// The selected heads of one component, which is `none` for a model with a single stack of layers.
 struct ComponentHeads {
   model::Component component = model::Component::none;
   forward::Selection selection;

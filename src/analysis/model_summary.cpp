@@ -120,16 +120,6 @@ std::size_t values_of(const checkpoint::TensorInfo& tensor) {
   return checked_product(tensor.shape).value();
 }
 
-/// Returns the dropout rates: the top-level numbers of the configuration whose key contains "drop". Inference
-/// does not use these rates.
-Record dropout_record(const model::Model& model) {
-  Record dropout;
-  for (const auto& [key, value] : model.source().config.items()) {
-    if (value.is_number() && key.find("drop") != std::string::npos) dropout.set(key, value.get<double>());
-  }
-  return dropout;
-}
-
 /// Returns the record "model" for a configuration. `path` is null for a configuration without weights.
 Record config_record(const model::ModelConfig& config, Value path, std::uint64_t parameters) {
   const model::AttentionConfig& attention = config.layers.front().attention;
@@ -182,8 +172,12 @@ Record architecture_record(const SummarySubject& subject) {
       .set("mlp_width", layer.mlp.width)
       .set("mlp_gated", layer.mlp.gated)
       .set("output_head", config.head.present);
-  if (const model::Model* model = subject.model)
-    record.set("unused_tensors", model->unused_tensors()).set("dropout", dropout_record(*model));
+  if (subject.model == nullptr) return record;
+  Record dropout;  // the top-level numbers of the configuration whose key contains "drop"
+  for (const auto& [key, value] : subject.model->source().config.items()) {
+    if (value.is_number() && key.find("drop") != std::string::npos) dropout.set(key, value.get<double>());
+  }
+  record.set("unused_tensors", subject.model->unused_tensors()).set("dropout", std::move(dropout));
   return record;
 }
 

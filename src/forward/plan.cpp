@@ -246,12 +246,6 @@ std::uint64_t rotary_bytes(const model::ModelConfig& config, std::size_t longest
   return bytes;
 }
 
-std::uint64_t logits_bytes(const model::ModelConfig& config, std::size_t rows) {
-  const std::size_t vocabulary = std::max<std::size_t>(config.output_embedding().vocabulary, 1);
-  rows = std::min(rows, logits_rows(vocabulary));
-  return floats(rows, vocabulary + 3 * config.d_model);
-}
-
 /// Returns the number of tokens, of inputs and targets together, in the Block that has the most tokens.
 std::size_t looked_up(const std::vector<Block>& blocks, const input::Batch& batch) {
   std::size_t largest = 0;
@@ -280,11 +274,17 @@ std::uint64_t carried_floats(const model::ModelConfig& config) {
 
 }  // namespace
 
-Needs& Needs::operator|=(const Needs& other) {
-  for (bool Needs::*const need : {&Needs::patterns, &Needs::scores, &Needs::values, &Needs::z, &Needs::output,
-                                  &Needs::stream, &Needs::routing, &Needs::logits, &Needs::end})
-    this->*need = this->*need || other.*need;
-  return *this;
+Needs ObserverGroup::needs() const {
+  Needs needs{.patterns = false};
+  for (const Observer* const observer : observers_) needs |= observer->needs();
+  return needs;
+}
+
+std::uint64_t ObserverGroup::memory(const model::Model& model, const input::Batch& batch) const {
+  std::uint64_t bytes = 0;
+  for (const Observer* const observer : observers_)
+    bytes = saturating_sum(bytes, observer->memory(model, batch));
+  return bytes;
 }
 
 Selection Selection::all(const model::ModelConfig& config) {
@@ -443,7 +443,11 @@ PassFootprint pass_footprint(const model::Model& model, const input::Batch& batc
         longest = std::max({longest, place.queries, place.keys});
     }
   }
-  if (plan.logits) made.activations = saturating_sum(made.activations, logits_bytes(config, made.block_rows));
+  if (plan.logits) {
+    const std::size_t vocabulary = std::max<std::size_t>(config.output_embedding().vocabulary, 1);
+    const std::size_t rows = std::min(made.block_rows, logits_rows(vocabulary));
+    made.activations = saturating_sum(made.activations, floats(rows, vocabulary + 3 * config.d_model));
+  }
   made.activations = saturating_sum(
       made.activations, rotary_bytes(config, longest),
       config.embedding.projection.weight ? floats(made.block_rows, config.embedding.width) : 0);

@@ -10,8 +10,7 @@
 namespace attnctl::forward {
 namespace {
 
-/// Consecutive slices [first, first + count) of a projection. A slice is the columns of one query head or of
-/// one key/value head.
+/// Consecutive slices of a projection. A slice is the columns of one query head or of one key/value head.
 struct HeadRun {
   std::size_t first = 0, count = 0;
 };
@@ -91,6 +90,7 @@ class ForwardPass {
  public:
   explicit ForwardPass(const PassInputs& inputs)
       : inputs_(inputs),
+        observers_({inputs.observers.begin(), inputs.observers.end()}),
         config_(inputs.model.config()),
         pool_(inputs.context.pool),
         panels_(inputs.context.pool.size()) {}
@@ -164,9 +164,8 @@ class ForwardPass {
     if (config.place == model::NormPlace::stream)
       apply_norm(pool_, config.norm, weights.attention_norm, x, x);
     if (plan.shows_stream) {
-      notify(&Needs::stream, block, [&](Observer& observer, const BlockSequence& place) {
-        observer.stream(place.index, index, x.row_range(place.first_query, place.queries));
-      });
+      for (const BlockSequence& place : block.sequences)
+        observers_.stream(place.index, index, x.row_range(place.first_query, place.queries));
     }
     MatrixView<const float> stream = x;
     if (config.place == model::NormPlace::pre || config.place == model::NormPlace::both) {
@@ -179,9 +178,8 @@ class ForwardPass {
     if (!plan.output) return;
     const MatrixView<float> output = project_output(weights, projections.z);
     if (plan.shows_output) {
-      notify(&Needs::output, block, [&](Observer& observer, const BlockSequence& place) {
-        observer.output(place.index, index, output.row_range(place.first_query, place.queries));
-      });
+      for (const BlockSequence& place : block.sequences)
+        observers_.output(place.index, index, output.row_range(place.first_query, place.queries));
     }
     if (!plan.onward) return;
     std::vector<ExpertRoute> routes;
@@ -196,9 +194,8 @@ class ForwardPass {
     if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
     state.convolution.add(pool_, block, config, weights, x);
     if (plan.routing) {
-      notify(&Needs::routing, block, [&](Observer& observer, const BlockSequence& place) {
-        observer.routing(place.index, index, std::span(routes).subspan(place.first_query, place.queries));
-      });
+      for (const BlockSequence& place : block.sequences)
+        observers_.routing(place.index, index, std::span(routes).subspan(place.first_query, place.queries));
     }
   }
 
@@ -338,26 +335,18 @@ class ForwardPass {
       const std::size_t last = std::min(x.rows, first + step);
       const MatrixView<const float> logits =
           logits_of(pool_, inputs_.model, head_, x.row_range(first, last - first));
-      notify(&Needs::logits, block, [&](Observer& observer, const BlockSequence& place) {
+      for (const BlockSequence& place : block.sequences) {
         const std::size_t begin = std::max(first, place.first_query);
         const std::size_t end = std::min(last, place.first_query + place.queries);
-        if (begin >= end) return;
-        observer.logits(place.index, begin - place.first_query, logits.row_range(begin - first, end - begin));
-      });
-    }
-  }
-
-  /// Calls call(observer, sequence) for each sequence of a Block and each observer that has this need.
-  template <typename Notify>
-  void notify(bool Needs::*need, const Block& block, const Notify& call) const {
-    for (const BlockSequence& sequence : block.sequences) {
-      for (Observer* const observer : inputs_.observers) {
-        if (observer->needs().*need) call(*observer, sequence);
+        if (begin >= end) continue;
+        observers_.logits(place.index, begin - place.first_query,
+                          logits.row_range(begin - first, end - begin));
       }
     }
   }
 
   PassInputs inputs_;
+  ObserverGroup observers_;
   const model::ModelConfig& config_;
   Pool& pool_;
   RotaryTables rotary_;

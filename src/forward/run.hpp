@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/matrix_view.hpp"
@@ -53,8 +54,7 @@ struct AttentionPanel {
   [[nodiscard]] KeyRange keys() const { return visible.before(pattern.cols); }
 };
 
-/// The experts that the router chooses for a token, by descending score; experts of equal score by ascending
-/// index.
+/// The experts that the router chooses for a token, by descending score, then by ascending index.
 struct ExpertRoute {
   std::vector<std::size_t> experts;  // [per_token]
   std::vector<float> weights;        // [per_token]
@@ -75,7 +75,12 @@ struct Needs {
   /// whose attention output cannot be added to the residual stream.
   bool end = false;
 
-  Needs& operator|=(const Needs& other);
+  void operator|=(const Needs& other) {
+    for (bool Needs::*const need :
+         {&Needs::patterns, &Needs::scores, &Needs::values, &Needs::z, &Needs::output, &Needs::stream,
+          &Needs::routing, &Needs::logits, &Needs::end})
+      this->*need = this->*need || other.*need;
+  }
 };
 
 /// Receives the results of a forward pass. Panels of different heads may be passed from several threads at
@@ -108,6 +113,45 @@ class Observer {
   /// thread, in the order of sequences and queries.
   virtual void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
                       MatrixView<const float> /*values*/) {}
+};
+
+/// Passes the events of a forward pass on to several observers.
+class ObserverGroup : public Observer {
+ public:
+  /// The observers must outlive this object.
+  explicit ObserverGroup(std::vector<Observer*> observers) : observers_(std::move(observers)) {}
+
+  [[nodiscard]] Needs needs() const override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override {
+    for (Observer* const observer : observers_) observer->begin(model, batch);
+  }
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().stream) observer->stream(sequence, layer, values);
+    }
+  }
+  void panel(const AttentionPanel& panel) override {
+    for (Observer* const observer : observers_) observer->panel(panel);
+  }
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().output) observer->output(sequence, layer, values);
+    }
+  }
+  void routing(std::size_t sequence, std::size_t layer, std::span<const ExpertRoute> routes) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().routing) observer->routing(sequence, layer, routes);
+    }
+  }
+  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().logits) observer->logits(sequence, first_query, values);
+    }
+  }
+
+ private:
+  std::vector<Observer*> observers_;
 };
 
 /// Threads, warnings, progress output and sizes of the parts that are computed at once.
@@ -175,8 +219,7 @@ struct PassPlan {
 [[nodiscard]] PassPlan make_plan(std::string_view model, const model::ModelConfig& config,
                                  const Selection& selection, const Needs& needs);
 
-/// Estimated upper bounds, in bytes, of the memory that a forward pass needs. The memory of observers is not
-/// included.
+/// Estimated upper bounds, in bytes, of the memory that a forward pass needs, without its observers.
 struct PassFootprint {
   std::uint64_t resident_weights = 0;  // of all layers that are computed
   std::uint64_t streamed_weights = 0;  // of the largest layer
@@ -188,8 +231,7 @@ struct PassFootprint {
 
   /// Returns the total bytes if all weights stay in memory.
   [[nodiscard]] std::uint64_t resident() const;
-  /// Returns the total bytes if each layer's weights are released after use, with RunContext::streamed_rows =
-  /// `rows`.
+  /// Returns the total bytes with RunContext::streamed_rows = `rows`.
   [[nodiscard]] std::uint64_t streamed(std::size_t rows) const;
   /// Returns the largest value of RunContext::streamed_rows whose total fits into `bytes`; 0 if not even the
   /// largest Block fits.

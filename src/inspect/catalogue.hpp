@@ -23,9 +23,7 @@
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-// The request of a run, and the values of --include. A new analysis is a file in this folder with a function
-// make_NAME and the definitions of its columns, their declarations below, and its row of the table in
-// catalogue.cpp (docs/architecture.md).
+// The request of a run, and the values of --include. docs/architecture.md shows how to add an analysis.
 namespace attnctl::inspect {
 
 struct AnalysisRow;
@@ -47,8 +45,7 @@ enum class HeadOrder { model, cluster };
 constexpr std::size_t kTextRows = 20;  // default maximum number of rows of a table of heads in text
 constexpr std::size_t kAllHeads = std::numeric_limits<std::size_t>::max();  // value of --top all
 
-/// The options of a run: what to compute, for which heads, and what to output. Error messages use the names
-/// of the command-line options.
+/// What to compute, for which heads, and what to output. Errors name the options of the command line.
 struct InspectRequest {
   Includes includes;
   forward::Selection selection;
@@ -56,9 +53,7 @@ struct InspectRequest {
   std::string format = "json";  // name of the format in messages
 
   // Weights
-  bool across_layers = false;
-  bool fold_norm = false;
-  std::size_t directions = 5;
+  analysis::WeightsOptions weights{.directions = 5};
   HeadOrder order = HeadOrder::model;
   std::string similarity = "qk,ov";  // similarities for --include map, separated by commas
 
@@ -105,18 +100,18 @@ struct InspectSubject {
   std::optional<analysis::AxialGrid> grid = {};  // for axial attention: `batch` comes from make_axial
 };
 
+/// What the analyses and the output of a run read.
 struct AnalysisInput {
   const InspectRequest& request;
   const model::Model& model;
   const tokenizer::Vocabulary& vocabulary;
-  const forward::Selection& selection;
   const input::Batch& batch;  // the inputs of the forward pass; can be empty
-  // the batch that the results describe: `batch`, or its words if --by-word is set
-  const input::Batch& shown;
-  const std::vector<input::WordUnits>& units;  // words of each sequence; empty unless --by-word
-  /// Set before finish() is called, if the request includes weights or directions.
-  const std::optional<analysis::WeightsAnalysis>& weights;
+  const input::Batch& shown;  // described by the results: `batch`, or its words if --by-word is set
   const forward::RunContext& context;
+  const forward::Selection& selection = request.selection;
+  std::vector<input::WordUnits> units = {};  // words of each sequence; empty unless --by-word
+  /// Set before Analysis::finish() is called, if the request includes weights or directions.
+  std::optional<analysis::WeightsAnalysis> weights = {};
 
   [[nodiscard]] const model::ModelConfig& config() const { return model.config(); }
 };
@@ -130,6 +125,7 @@ enum class HeadsSeen { selected, of_selected_layers, all };
 /// observer throws Error, before the forward pass computes.
 class Analysis {
  public:
+  /// `input` must outlive this object.
   explicit Analysis(const AnalysisInput& input) : input_(input) {}
   Analysis(const Analysis&) = delete;
   Analysis& operator=(const Analysis&) = delete;
@@ -138,36 +134,38 @@ class Analysis {
   /// Returns the observers of the forward pass over tokens. Empty if the analysis uses only weights.
   [[nodiscard]] virtual std::vector<forward::Observer*> observers() { return {}; }
   [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
-  /// Returns the approximate number of values in the results, for the checks of --limit and --memory. Can be
-  /// 0 if there are few values.
+  /// Returns the approximate number of values in the results, for --limit and --memory (0 if small).
   [[nodiscard]] virtual std::uint64_t values() const { return 0; }
   /// Returns the results in all forms that the analysis supports. Called once, after the forward pass.
   [[nodiscard]] virtual Results finish() = 0;
 
  protected:
-  AnalysisInput input_;
+  const AnalysisInput& input_;
 };
 
 /// The components of encoder-decoder models that an analysis supports, one component per run. none:
-/// encoder-decoder models are not supported; not_cross: encoder or decoder; each: encoder, decoder or
-/// cross-attention.
+/// encoder-decoder models are not supported; not_cross: encoder or decoder; each: also cross-attention.
 enum class Components { none, not_cross, each };
 
+using MakeAnalysis = std::unique_ptr<Analysis>(const AnalysisInput& input);
+
+/// A value of --include: an Analysis, or a result that a member of Includes selects.
 struct AnalysisRow {
   std::string_view include;  // name in --include
   bool of_inputs;            // needs a forward pass
   bool by_word;              // can run with --by-word; not used if of_inputs is false
   bool tables;               // has tables
   Components components;
-  std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
+  MakeAnalysis* make;
   std::span<const Definition> definitions;  // of the columns of its tables
+  bool Includes::*member = nullptr;         // null: an Analysis
 };
 
 /// Returns the names that --include accepts. If `weights_only` is true, leaves out names that need inputs.
 [[nodiscard]] std::vector<std::string> include_names(bool weights_only = false);
 
-/// Returns the names in --include of the results that text does not show.
-[[nodiscard]] std::vector<std::string> names_not_in_text(const Includes& includes);
+/// Returns the rows of all values of --include that are set, in the order of the catalogue.
+[[nodiscard]] std::vector<const AnalysisRow*> rows_of(const Includes& includes);
 
 /// Returns the definitions of all tables of `analyze` and `weights`: for each name in --include that has a
 /// table ("metrics": the heads table), and for "inputs" and "attention_from".
@@ -192,14 +190,7 @@ extern const std::array<Definition, 6> kMapColumns;
 extern const std::array<Definition, 10> kSubspaceColumns;
 extern const std::array<Definition, 11> kContributionColumns;
 
-std::unique_ptr<Analysis> make_subspaces(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_composition(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_head_map(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_rollout(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_flow(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_contributions(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_mixing(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_routing(const AnalysisInput& input);
-std::unique_ptr<Analysis> make_largest_value(const AnalysisInput& input);
+MakeAnalysis make_subspaces, make_composition, make_head_map, make_rollout, make_flow, make_contributions,
+    make_mixing, make_routing, make_largest_value;
 
 }  // namespace attnctl::inspect

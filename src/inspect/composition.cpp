@@ -137,7 +137,7 @@ class CompositionAnalysis final : public Analysis {
   }
 
   Results finish() override {
-    const analysis::CompositionOptions options{.fold_norm = input_.request.fold_norm};
+    const analysis::CompositionOptions options{.fold_norm = input_.request.weights.fold_norm};
     const std::vector<Composition> compositions =
         analysis::analyze_composition(input_.model, input_.selection, options, input_.context.pool);
     Results results;

@@ -64,10 +64,10 @@ std::string prefix_of(model::Component component) {
   return component == model::Component::none ? "" : std::string(name_of(component)) + "_";
 }
 
-std::vector<std::string> token_labels(const tokenizer::Vocabulary& vocabulary,
-                                      const input::Sequence& sequence, bool strip_markers) {
+std::vector<std::string> token_labels(const AnalysisInput& input, const input::Sequence& sequence) {
   std::vector<std::string> labels;
-  for (const std::string& token : sequence.tokens) labels.push_back(vocabulary.label(token, strip_markers));
+  for (const std::string& token : sequence.tokens)
+    labels.push_back(input.vocabulary.label(token, input.request.strip_markers));
   for (std::size_t i = labels.size(); i < sequence.queries(); ++i) labels.push_back(std::to_string(i));
   return labels;
 }
@@ -138,8 +138,7 @@ analysis::HeadMatrix reordered(const analysis::HeadMatrix& matrix, std::vector<m
 
 namespace {
 
-/// Returns the tree of the columns of a heatmap. The columns are in the order of the leaves of `linkage`;
-/// `heads` are their heads.
+/// Returns the tree of the columns of a heatmap: `heads` in the order of the leaves of `linkage`.
 ColumnTree column_tree(const model::ModelConfig& config, std::span<const model::HeadId> heads,
                        const analysis::Linkage& linkage) {
   ColumnTree tree{"1 - similarity", {}, {}, {}};
@@ -161,18 +160,20 @@ ColumnTree column_tree(const model::ModelConfig& config, std::span<const model::
 
 }  // namespace
 
-Heatmap head_heatmap(const model::ModelConfig& config, const std::string& title,
-                     const analysis::HeadMatrix& given, bool clustered) {
+Heatmap head_heatmap(const AnalysisInput& input, const std::string& title,
+                     const analysis::HeadMatrix& given) {
+  const bool clustered = input.request.order == HeadOrder::cluster;
   analysis::HeadMap map;
   if (clustered) map = analysis::map_heads(given.heads, given.values.view());
   analysis::HeadMatrix matrix = clustered ? reordered(given, map.order()) : given;
   std::vector<std::string> labels;
   for (const model::HeadId head : matrix.heads)
-    labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : model::head_name(config, head));
+    labels.push_back(matrix.layer ? "Head " + std::to_string(head.head)
+                                  : model::head_name(input.config(), head));
   for (std::size_t i = 0; i < labels.size(); ++i) matrix.values(i, i) = kUndefined;
   const std::string axis = clustered ? "Head (in cluster order)" : "Head";
   Heatmap heatmap{title, axis, axis, labels, labels, tensor_of(matrix.values)};
-  if (clustered) heatmap.tree = column_tree(config, matrix.heads, map.linkage);
+  if (clustered) heatmap.tree = column_tree(input.config(), matrix.heads, map.linkage);
   return heatmap;
 }
 

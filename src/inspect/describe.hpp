@@ -15,9 +15,9 @@
 #include "base/matrix_view.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
+#include "inspect/catalogue.hpp"
 #include "model/model.hpp"
 #include "results/results.hpp"
-#include "tokenizer/vocabulary.hpp"
 
 // Conversion of heads, tokens and numbers to the cells, values and arrays of results.
 namespace attnctl::inspect {
@@ -91,14 +91,13 @@ template <typename T>
 
 [[nodiscard]] List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads);
 
-/// Returns the prefix of array names for a component: "enc_", "dec_" or "cross_". Empty if the model has no
-/// components.
+/// Returns the prefix of array names: "enc_", "dec_" or "cross_", or "" if the model has no components.
 [[nodiscard]] std::string prefix_of(model::Component component);
 
 /// Returns the label of each token of a sequence (see Vocabulary::label). The label of a position without a
 /// token is the number of the position.
-[[nodiscard]] std::vector<std::string> token_labels(const tokenizer::Vocabulary& vocabulary,
-                                                    const input::Sequence& sequence, bool strip_markers);
+[[nodiscard]] std::vector<std::string> token_labels(const AnalysisInput& input,
+                                                    const input::Sequence& sequence);
 /// Returns the token at a position, or an undefined cell if the position has no token.
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
 
@@ -140,11 +139,11 @@ struct HeadPairs {
 
 /// Returns a heatmap with heads on both axes. The labels are "Head i" if HeadMatrix::layer is set, and head
 /// names such as "0.1" otherwise. The diagonal has no values, so that a scale fits the pairs of different
-/// heads. If `clustered` is true, the heads are in the order of HeadMap, so that similar heads are adjacent,
+/// heads. With HeadOrder::cluster, the heads are in the order of HeadMap, so that similar heads are adjacent,
 /// and the heatmap has the tree of the clusters and, if the heads are in several layers, the layers as
 /// groups.
-[[nodiscard]] Heatmap head_heatmap(const model::ModelConfig& config, const std::string& title,
-                                   const analysis::HeadMatrix& given, bool clustered);
+[[nodiscard]] Heatmap head_heatmap(const AnalysisInput& input, const std::string& title,
+                                   const analysis::HeadMatrix& given);
 
 /// Returns a name as written in formulas: "W_Q" for "w_q", "QK" for "qk".
 [[nodiscard]] std::string symbol_of(std::string_view name);

@@ -221,18 +221,16 @@ class HeadMapAnalysis final : public Analysis {
 void HeadMapAnalysis::collect() {
   const InspectRequest& request = input_.request;
   const forward::RunContext& context = input_.context;
+  analysis::WeightsOptions options = request.weights;
+  options.directions = 0;
   if (wants("qk") || wants("ov")) {
     std::optional<analysis::WeightsAnalysis> own;
-    if (!input_.weights) {
+    if (!input_.weights)
       own =
-          analysis::analyze_weights(input_.model, input_.selection,
-                                    {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
-                                    context.pool, context.warnings);
-    }
+          analysis::analyze_weights(input_.model, input_.selection, options, context.pool, context.warnings);
     const analysis::WeightsAnalysis& weights = own ? *own : *input_.weights;
     for (const analysis::CircuitAnalysis* circuit : weights.circuits()) {
-      for (const analysis::SubspaceSimilarity& each : circuit->similarity)
-        add(name_of(circuit->circuit), each);
+      for (const analysis::HeadMatrix& each : circuit->similarity) add(name_of(circuit->circuit), each);
     }
   }
   const auto wanted = [&](analysis::Projection each) { return wants(name_of(each)); };
@@ -240,12 +238,9 @@ void HeadMapAnalysis::collect() {
   Warnings told;  // not output, because the subspaces analysis adds the same warnings
   const bool twice = std::ranges::any_of(request.includes.analyses,
                                          [](const AnalysisRow* row) { return row->include == "subspaces"; });
-  for (const analysis::ProjectionAnalysis& analysis :
-       analysis::analyze_subspaces(input_.model, input_.selection,
-                                   {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
-                                   context.pool, twice ? told : context.warnings)) {
-    for (const analysis::SubspaceAngles& each : analysis.angles)
-      add(name_of(analysis.projection), {each.layer, each.heads, each.kernel});
+  for (const analysis::ProjectionAnalysis& analysis : analysis::analyze_subspaces(
+           input_.model, input_.selection, options, context.pool, twice ? told : context.warnings)) {
+    for (const analysis::SubspaceAngles& each : analysis.angles) add(name_of(analysis.projection), each);
   }
 }
 

@@ -88,7 +88,7 @@ TextLine title(const model::Model& model) {
 void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
   constexpr std::size_t kMostInputs = 20;
   constexpr std::size_t kMostTokens = 64;
-  const std::vector<input::Sequence>& sequences = run.batch.sequences;
+  const std::vector<input::Sequence>& sequences = run.shown.sequences;
   std::size_t tokens = 0;
   for (const input::Sequence& sequence : sequences) tokens += sequence.queries();
   const auto add = [&](const input::Sequence& side, const std::string& name) {
@@ -131,7 +131,6 @@ void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const
   out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
 }
 
-/// Returns the heads table for text, with its rows sorted by --sort and limited by --top.
 TextTable heads_text(const Table& all, const RunResults& run) {
   const InspectRequest& request = run.request;
   const std::string sort = request.sorts_answers() ? "" : request.sort;
@@ -170,7 +169,7 @@ void add_selection_arrays(ArrayOutput& out, const RunResults& run) {
   const auto add_ids = [&](const char* name, std::size_t s, const std::vector<std::int64_t>& ids) {
     if (!ids.empty()) out.add(fmt::format("{}_{}", name, s), make_tensor({ids.size()}, ids));
   };
-  const std::vector<input::Sequence>& sequences = run.batch.sequences;
+  const std::vector<input::Sequence>& sequences = run.shown.sequences;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     add_ids("ids", s, sequences[s].ids);
     if (sequences[s].target) add_ids("target_ids", s, sequences[s].target->ids);
@@ -181,9 +180,9 @@ void add_selection_arrays(ArrayOutput& out, const RunResults& run) {
 void add_inputs(Results& results, const RunResults& run) {
   const bool text = run.request.form == Form::text;
   if (text) results.text.emplace_back(title(run.model));
-  if (run.batch.sequences.empty()) return;
-  results.document.sections.push_back(inputs_section(run.batch));
-  results.tables.push_back(inputs_table(run.batch));
+  if (run.shown.sequences.empty()) return;
+  results.document.sections.push_back(inputs_section(run.shown));
+  results.tables.push_back(inputs_table(run.shown));
   if (text) append_inputs(results.text, run);
 }
 
@@ -193,7 +192,7 @@ void add_heads(Results& results, const RunResults& run) {
                                              .selection = run.request.selection,
                                              .weights = run.weights ? &*run.weights : nullptr,
                                              .patterns = run.pattern_metrics,
-                                             .batch = &run.batch});
+                                             .batch = &run.shown});
   const Table named = analysis::with_head_names(heads);
   results.document.sections.push_back({"metrics", "metric", analysis::metrics_table()});
   results.document.sections.push_back({"heads", "head", named});

@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,23 +33,23 @@ std::vector<analysis::Captured> captured_arrays(const Includes& includes) {
 /// Returns the positions of the word of --from among the queries of input `s`, and of the words of --to among
 /// its keys. If the word of --from is missing, adds a warning and returns nullopt; otherwise adds a warning
 /// for each missing word of --to and leaves it out.
-std::optional<WordQuestion> question_of(const RunResults& run, std::size_t s) {
+std::optional<analysis::AttentionQuestion> question_of(const RunResults& run, std::size_t s) {
   const InspectRequest& request = run.request;
-  const input::Sequence& sequence = run.batch.sequences[s];
-  const forward::Sides sides = run.sides(run.components.front().component, s);
-  WordQuestion question{
-      {.sequence = s, .from = input::find_word(sides.queries_of, run.vocabulary, request.from), .to = {}},
-      {}};
+  const input::Sequence& sequence = run.shown.sequences[s];
+  const forward::Sides sides = run.sides(s);
+  analysis::AttentionQuestion question{
+      .sequence = s, .from = input::find_word(sides.queries_of, run.vocabulary, request.from), .to = {}};
   if (question.from.empty()) {
-    run.warnings.add("from_not_found",
-                     fmt::format("--from: \"{}\" is not a query of input \"{}\"", request.from, sequence.id));
+    run.context.warnings.add("from_not_found", fmt::format("--from: \"{}\" is not a query of input \"{}\"",
+                                                           request.from, sequence.id));
     return std::nullopt;
   }
   if (request.top && *request.top != kAllHeads) question.top = *request.top;
   for (const std::string& name : request.to) {
     std::vector<std::size_t> keys = input::find_word(sides.keys_of, run.vocabulary, name);
     if (keys.empty()) {
-      run.warnings.add("to_not_found", fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
+      run.context.warnings.add("to_not_found",
+                               fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
       continue;
     }
     question.to.push_back(std::move(keys));
@@ -58,7 +59,7 @@ std::optional<WordQuestion> question_of(const RunResults& run, std::size_t s) {
 }
 
 void add_subtitles(Results& results, const RunResults& run) {
-  const std::vector<input::Sequence>& sequences = run.batch.sequences;
+  const std::vector<input::Sequence>& sequences = run.shown.sequences;
   results.subtitle = {run.model.name()};
   if (sequences.size() == 1 && sequences[0].text) results.subtitle.push_back(*sequences[0].text);
   const std::vector<const AnalysisRow*>& analyses = run.request.includes.analyses;
@@ -76,7 +77,10 @@ void add_subtitles(Results& results, const RunResults& run) {
 /// Adds a line that names the results of --include that text does not show.
 void add_missing(Results& results, const RunResults& run) {
   const Includes& includes = run.request.includes;
-  const std::vector<std::string> names = names_not_in_text(includes);
+  std::vector<std::string_view> names;
+  for (const AnalysisRow* row : rows_of(includes)) {
+    if (row->member != nullptr && !row->tables && row->include != "logits") names.push_back(row->include);
+  }
   if (names.empty()) return;
   results.text.emplace_back(
       TextLine{"", fmt::format("Text does not show {}: use --format {}", fmt::join(names, ", "),
@@ -93,23 +97,28 @@ void add_analyses(Results& results, const RunResults& run) {
 /// are computed over words. With --weighting norm or norm-row, captured patterns and the answers use
 /// norm-based weights. The observers of the analyses receive tokens and attention weights in all cases.
 struct Inspection::Observers {
-  Observers(const Inspection& of, const Targets& targets)
+  Observers(const Inspection& of, const SinkOf& sink_of)
       : metrics(of.request_.selection, of.request_.per_input),
-        answers(of.request_.selection, {of.found_.questions.begin(), of.found_.questions.end()}) {
+        answers(of.request_.selection, of.found_.questions),
+        heads(of.request_.selection) {
     const InspectRequest& request = of.request_;
     std::vector<forward::Observer*> shown;  // observers that receive patterns after --weighting
     if (request.includes.metrics) all.push_back(&metrics);
     if (!of.found_.questions.empty()) shown.push_back(&answers);
-    for (std::size_t c = 0; c < targets.size(); ++c) {
-      if (targets[c].empty()) continue;
-      const analysis::CaptureLayout layout(of.found_.components[c].selection, of.config_);
-      shown.push_back(&captures.emplace_back(layout, targets[c]));
+    for (std::size_t c = 0; c < of.found_.components.size(); ++c) {
+      std::vector<analysis::CaptureTarget> targets;
+      for (const InputArray& array : of.found_.arrays) {
+        if (array.component == c) targets.push_back({array.what, array.sequence, sink_of(array)});
+      }
+      if (targets.empty()) continue;
+      const analysis::CaptureLayout layout(of.found_.components[c].selection, of.found_.config());
+      shown.push_back(&captures.emplace_back(layout, targets));
     }
     if (request.by_word) {
       for (std::vector<forward::Observer*>* const observers : {&all, &shown}) {
         if (!observers->empty())
-          *observers = {
-              &pooled.emplace_back(request.selection, of.units_, of.words_, request.pool_from, *observers)};
+          *observers = {&pooled.emplace_back(request.selection, of.found_.units, of.words_, request.pool_from,
+                                             *observers)};
       }
     }
     if (request.weighting != analysis::Weighting::weights && !shown.empty())
@@ -120,7 +129,11 @@ struct Inspection::Observers {
       for (forward::Observer* const observer : analysis->observers()) all.push_back(observer);
       seen = std::max(seen, analysis->heads_seen());
     }
-    heads = of.heads_of(seen);
+    if (seen == HeadsSeen::selected) return;
+    heads = forward::Selection::all(of.found_.config());
+    const std::vector<std::size_t> layers = request.selection.layers();
+    const auto is_other = [&](model::HeadId head) { return !std::ranges::binary_search(layers, head.layer); };
+    if (seen == HeadsSeen::of_selected_layers) std::erase_if(heads.heads, is_other);
   }
 
   analysis::PatternMetrics metrics;
@@ -135,24 +148,17 @@ struct Inspection::Observers {
 Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
                        const forward::RunContext& context)
     : request_(request),
-      config_(subject.model.config()),
       subject_(std::move(subject)),
       context_(context),
-      found_{.request = request,
-             .model = subject_.model,
-             .vocabulary = subject_.vocabulary,
-             .batch = shown(),
-             .warnings = context.warnings,
-             .components = analysis::split_by_component(request.selection, config_)} {
+      found_{{request, subject_.model, subject_.vocabulary, subject_.batch,
+              request.by_word ? words_ : subject_.batch, context_},
+             analysis::split_by_component(request.selection, subject_.model.config())} {
   check_components();
   if (!subject_.batch.sequences.empty()) forward::check_batch(subject_.model, subject_.batch);
   if (request.by_word) plan_words();
   plan_questions();
   plan_arrays();
-  for (const AnalysisRow* row : request.includes.analyses) {
-    analyses_.push_back(row->make({request, subject_.model, subject_.vocabulary, request.selection,
-                                   subject_.batch, shown(), units_, found_.weights, context_}));
-  }
+  for (const AnalysisRow* row : request.includes.analyses) analyses_.push_back(row->make(found_));
   check_sizes();
 }
 
@@ -175,26 +181,21 @@ void Inspection::check_components() const {
          cross ? ", decoder or cross" : " or decoder");
   };
   if (!request_.from.empty()) refuse("--from");
-  if (request_.across_layers) refuse("--across-layers");
+  if (request_.weights.across_layers) refuse("--across-layers");
   if (analyses.empty()) return;
   const AnalysisRow& first = *analyses.front();
   refuse(fmt::format("--include {}", first.include), first.components == Components::each);
 }
 
 void Inspection::plan_words() {
-  const auto refuse = [](std::string_view what) {
-    fail(Status::usage, "--by-word does not support {}; leave it out of --include", what);
-  };
-  for (const analysis::Captured what : captured_arrays(request_.includes)) {
-    if (what != analysis::Captured::pattern) refuse(name_of(what));
+  for (const AnalysisRow* row : rows_of(request_.includes)) {
+    if (!row->by_word && row->of_inputs)
+      fail(Status::usage, "--by-word does not support {}; leave it out of --include", row->include);
   }
-  for (const AnalysisRow* row : request_.includes.analyses) {
-    if (!row->by_word && row->of_inputs) refuse(row->include);
-  }
-  if (config_.decoder) fail(Status::usage, "--by-word is unsupported for encoder-decoder models");
+  if (found_.config().decoder) fail(Status::usage, "--by-word is unsupported for encoder-decoder models");
   for (const input::Sequence& sequence : subject_.batch.sequences) {
-    units_.push_back(input::word_units(sequence, subject_.vocabulary));
-    words_.sequences.push_back(input::pooled_sequence(sequence, units_.back(), subject_.vocabulary));
+    found_.units.push_back(input::word_units(sequence, subject_.vocabulary));
+    words_.sequences.push_back(input::pooled_sequence(sequence, found_.units.back(), subject_.vocabulary));
   }
 }
 
@@ -203,7 +204,7 @@ void Inspection::plan_questions() {
     if (!request_.to.empty()) fail(Status::usage, "--to needs --from");
     return;
   }
-  for (std::size_t s = 0; s < shown().sequences.size(); ++s) {
+  for (std::size_t s = 0; s < found_.shown.sequences.size(); ++s) {
     if (auto question = question_of(found_, s)) found_.questions.push_back(std::move(*question));
   }
   if (found_.questions.empty())
@@ -212,7 +213,7 @@ void Inspection::plan_questions() {
 
 void Inspection::plan_arrays() {
   for (std::size_t component = 0; component < found_.components.size(); ++component) {
-    const analysis::CaptureLayout layout(found_.components[component].selection, config_);
+    const analysis::CaptureLayout layout(found_.components[component].selection, found_.config());
     for (const analysis::Captured what : captured_arrays(request_.includes)) {
       if (what == analysis::Captured::logits && component > 0) continue;  // once per input
       if (!layout.available(what)) {
@@ -222,9 +223,9 @@ void Inspection::plan_arrays() {
                                           name_of(what), logits ? "output head" : "W_V"));
         continue;
       }
-      for (std::size_t s = 0; s < shown().sequences.size(); ++s)
+      for (std::size_t s = 0; s < found_.shown.sequences.size(); ++s)
         found_.arrays.push_back(
-            {what, s, component, {layout.shape(what, shown().sequences[s]), {}, nullptr}});
+            {what, s, component, {layout.shape(what, found_.shown.sequences[s]), {}, nullptr}});
     }
   }
 }
@@ -235,7 +236,7 @@ void Inspection::check_sizes() {
   for (const InputArray& planned : found_.arrays)
     add(checked_product(planned.array.shape).value_or(std::numeric_limits<std::size_t>::max()));
   if (request_.includes.circuits)
-    add(2 * request_.selection.heads.size() * config_.d_model * config_.d_model);
+    add(2 * request_.selection.heads.size() * found_.config().d_model * found_.config().d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
   const bool streamed = request_.form == Form::arrays;  // arrays are written while they are computed
   constexpr std::uint64_t kTextBytes = 13;  // approximate bytes of one value in JSON, with its comma
@@ -248,28 +249,10 @@ void Inspection::check_sizes() {
   plan_memory_use(streamed ? 0 : values);
 }
 
-template <typename SinkOf>
-Inspection::Targets Inspection::targets_of(SinkOf sink_of) const {
-  Targets targets(found_.components.size());
-  for (const InputArray& array : found_.arrays)
-    targets[array.component].push_back({array.what, array.sequence, sink_of(array)});
-  return targets;
-}
-
-forward::Selection Inspection::heads_of(HeadsSeen seen) const {
-  if (seen == HeadsSeen::selected) return request_.selection;
-  forward::Selection heads = forward::Selection::all(config_);
-  if (seen == HeadsSeen::all) return heads;
-  const std::vector<std::size_t> layers = request_.selection.layers();
-  std::erase_if(heads.heads,
-                [&](model::HeadId head) { return !std::ranges::binary_search(layers, head.layer); });
-  return heads;
-}
-
 void Inspection::plan_memory_use(std::uint64_t kept_values) {
   if (request_.memory == 0) return;
   const Includes& includes = request_.includes;
-  const Observers observers(*this, targets_of([](const InputArray& /*array*/) { return nullptr; }));
+  const Observers observers(*this, [](const InputArray& /*array*/) { return nullptr; });
   WorkBytes work;
   if (!subject_.batch.sequences.empty() && !observers.all.empty())
     work = pass_bytes(subject_.model, subject_.batch, observers.heads, observers.all, context_);
@@ -279,59 +262,54 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
     if (kept_values > 0 && checked_product(planned.array.shape).value_or(0) >= kHugePage / 2)
       work.kept += kHugePage;
   }
-  if (includes.weights || includes.directions) {
-    const analysis::WeightsOptions options{request_.across_layers, request_.fold_norm, request_.directions};
-    add_weights_bytes(subject_.model, request_.selection, options, context_.pool.size(), work);
-  }
+  if (includes.weights || includes.directions)
+    add_weights_bytes(subject_.model, request_.selection, request_.weights, context_.pool.size(), work);
   const auto of_weights = [](const AnalysisRow* row) { return !row->of_inputs; };
-  if (includes.circuits || std::ranges::any_of(includes.analyses, of_weights))
-    work.kept += factors_bytes(subject_.model, request_.selection);
+  if (includes.circuits || std::ranges::any_of(includes.analyses, of_weights)) {
+    // These compare the factors of all selected heads at once: the weights and a copy of them in double.
+    for (const std::size_t layer : request_.selection.layers())
+      work.kept += 3 * subject_.model.attention_bytes(layer);
+  }
   context_.streamed_rows = plan_memory(request_.memory, work);
 }
 
-void Inspection::run_pass(const Targets& targets) {
-  const Observers observers(*this, targets);
-  if (observers.all.empty()) return;
-  if (subject_.grid) {
-    analysis::run_axial(subject_.model, subject_.batch, *subject_.grid, observers.heads, observers.all,
-                        context_);
-  } else {
-    forward::run_forward(subject_.model, subject_.batch, observers.heads, observers.all, context_);
-  }
-  if (request_.includes.metrics) found_.pattern_metrics = observers.metrics.finish();
-  if (!found_.questions.empty()) found_.answers = observers.answers.finish();
-}
-
-void Inspection::compute(const Targets& targets) {
+void Inspection::compute(const SinkOf& sink_of) {
   const Includes& includes = request_.includes;
   if (includes.weights || includes.directions) {
-    const analysis::WeightsOptions options{request_.across_layers, request_.fold_norm,
-                                           includes.directions ? request_.directions : 0,
-                                           context_.streamed_rows > 0};
+    analysis::WeightsOptions options = request_.weights;
+    if (!includes.directions) options.directions = 0;
+    options.streamed = context_.streamed_rows > 0;
     found_.weights = analysis::analyze_weights(subject_.model, request_.selection, options, context_.pool,
                                                context_.warnings);
   }
-  if (!subject_.batch.sequences.empty()) run_pass(targets);
+  if (!subject_.batch.sequences.empty()) {
+    const Observers observers(*this, sink_of);
+    if (!observers.all.empty())
+      analysis::run_axial(subject_.model, subject_.batch, subject_.grid, observers.heads, observers.all,
+                          context_);
+    if (includes.metrics) found_.pattern_metrics = observers.metrics.finish();
+    if (!found_.questions.empty()) found_.answers = observers.answers.finish();
+  }
   for (const auto& analysis : analyses_) found_.analyses.push_back(analysis->finish());
 }
 
 Results Inspection::run() {
   std::deque<analysis::MemorySink> sinks;
-  compute(targets_of([&](const InputArray& planned) {
+  compute([&](const InputArray& planned) {
     return &sinks.emplace_back(planned.array.shape, planned.what == analysis::Captured::scores);
-  }));
+  });
   for (std::size_t i = 0; i < sinks.size(); ++i) found_.arrays[i].array = sinks[i].take();
   return results_of(found_);
 }
 
 void Inspection::run(ArrayOutput& out) {
   add_selection_arrays(out, found_);
-  compute(targets_of([&](const InputArray& planned) {
+  compute([&](const InputArray& planned) {
     const bool of_run = planned.what == analysis::Captured::logits;
     const std::string prefix = of_run ? "" : prefix_of(found_.components[planned.component].component);
     return &out.add_streamed(fmt::format("{}{}_{}", prefix, name_of(planned.what), planned.sequence),
                              planned.array.shape, planned.what == analysis::Captured::scores);
-  }));
+  });
   for (const Results& analysis : found_.analyses) {
     const std::string prefix = prefix_of(found_.components.front().component);  // the only component
     for (const Tensor& each : analysis.arrays) out.add(prefix + each.name, each);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,37 +34,20 @@ struct InputArray {
   Tensor array;  // has values after the pass, except for NPZ, where they go to the file
 };
 
-/// The words of --from and --to in one input. The positions of --from are queries and those of --to are keys
-/// of the selected component.
-struct WordQuestion : analysis::AttentionQuestion {
-  std::vector<std::string> to_texts;  // the words of --to that the input contains
-};
-
 /// All results of a run. results_of() converts them to the form of the request.
-struct RunResults {
-  const InspectRequest& request;
-  const model::Model& model;
-  const tokenizer::Vocabulary& vocabulary;
-  const input::Batch& batch;  // the inputs, or their words if --by-word is set; can be empty
-  Warnings& warnings;
+struct RunResults : AnalysisInput {
   std::vector<analysis::ComponentHeads> components;  // the selected heads of each component
-
-  std::optional<analysis::WeightsAnalysis> weights = {};
   std::vector<analysis::HeadPatternMetrics> pattern_metrics = {};
   std::vector<InputArray> arrays = {};
-  std::vector<WordQuestion> questions = {};
-  std::vector<analysis::AttentionAnswer> answers = {};  // ordered by question, then by head
-  std::vector<Results> analyses = {};                   // in the order of Includes::analyses
+  std::vector<analysis::AttentionQuestion> questions = {};  // --from and the words of --to in an input
+  std::vector<analysis::AttentionAnswer> answers = {};      // ordered by question, then by head
+  std::vector<Results> analyses = {};                       // in the order of Includes::analyses
 
-  [[nodiscard]] const model::ModelConfig& config() const { return model.config(); }
   [[nodiscard]] const std::vector<model::HeadId>& heads_of(const InputArray& array) const {
     return components[array.component].selection.heads;
   }
-  [[nodiscard]] forward::Sides sides(model::Component component, std::size_t sequence) const {
-    return forward::sides_of(component, batch.sequences[sequence]);
-  }
-  [[nodiscard]] forward::Sides sides(const InputArray& array) const {
-    return sides(components[array.component].component, array.sequence);
+  [[nodiscard]] forward::Sides sides(std::size_t sequence, std::size_t component = 0) const {
+    return forward::sides_of(components[component].component, shown.sequences[sequence]);
   }
 };
 
@@ -108,38 +92,29 @@ class Inspection {
   Inspection(const Inspection&) = delete;
   Inspection& operator=(const Inspection&) = delete;
 
-  /// Computes the results and returns them in the form InspectRequest::form. The results must not outlive
-  /// this object.
+  /// Returns the results in the form InspectRequest::form. They must not outlive this object.
   [[nodiscard]] Results run();
   /// Computes the arrays and writes them to `out`. Large arrays are written while they are computed.
   void run(ArrayOutput& out);
-  /// Returns the tables of heads, weights and analyses. Call after run(ArrayOutput&). The tables must not
-  /// outlive this object.
+  /// Returns the tables, after run(ArrayOutput&). They must not outlive this object.
   [[nodiscard]] Results tables() const;
 
  private:
-  using Targets = std::vector<std::vector<analysis::CaptureTarget>>;  // [components]
+  using SinkOf = std::function<ArraySink*(const InputArray& array)>;
   struct Observers;
 
-  [[nodiscard]] const input::Batch& shown() const { return request_.by_word ? words_ : subject_.batch; }
   void check_components() const;
   void plan_words();
   void plan_questions();
   void plan_arrays();
   void check_sizes();
   void plan_memory_use(std::uint64_t kept_values);
-  template <typename SinkOf>
-  [[nodiscard]] Targets targets_of(SinkOf sink_of) const;
-  [[nodiscard]] forward::Selection heads_of(HeadsSeen seen) const;
-  void compute(const Targets& targets);
-  void run_pass(const Targets& targets);
+  void compute(const SinkOf& sink_of);
 
   const InspectRequest& request_;
-  const model::ModelConfig& config_;
   InspectSubject subject_;
   forward::RunContext context_;
-  input::Batch words_;                   // --by-word: the inputs as words; the results describe this batch
-  std::vector<input::WordUnits> units_;  // --by-word: for each sequence, the word of each token
+  input::Batch words_;  // --by-word: the inputs as words; the results describe this batch
   RunResults found_;
   std::vector<std::unique_ptr<Analysis>> analyses_;
 };

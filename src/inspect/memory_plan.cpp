@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/patterns/adapters.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
@@ -54,7 +53,7 @@ std::size_t plan_memory(std::uint64_t limit, const WorkBytes& work) {
 WorkBytes pass_bytes(const model::Model& model, const input::Batch& batch,
                      const forward::Selection& selection, std::span<forward::Observer* const> observers,
                      const forward::RunContext& context) {
-  const analysis::ObserverGroup all({observers.begin(), observers.end()});
+  const forward::ObserverGroup all({observers.begin(), observers.end()});
   return {.kept = all.memory(model, batch),
           .pass = forward::pass_footprint(model, batch, selection, all.needs(), context.pool.size(),
                                           context.panel_rows, context.packed_rows)};
@@ -72,8 +71,7 @@ void add_weights_bytes(const model::Model& model, const forward::Selection& sele
     std::uint64_t weights = model.attention_bytes(layer);
     if (options.fold_norm)
       weights += model.layer_bytes(layer) + (layer > 0 ? model.layer_bytes(layer - 1) : 0);
-    // The spectra of QK and OV are counted several times: they are copied into the results and into the
-    // output.
+    // Counts the spectra of QK and OV several times: they are copied into the results and into the output.
     const std::uint64_t directions = 2 * options.directions * rows * sizeof(float);
     const std::uint64_t found = attention.heads * 2 * (width * sizeof(double) + directions);
     grow(work.kept, 2 * found);
@@ -131,12 +129,6 @@ WorkBytes reference_bytes(const model::Model& model, const input::Batch& batch, 
   if (logits) grow(work.weights_resident, 2 * model.head_bytes());
   work.weights_streamed = work.weights_resident;
   return work;
-}
-
-std::uint64_t factors_bytes(const model::Model& model, const forward::Selection& selection) {
-  std::uint64_t bytes = 0;
-  for (const std::size_t layer : selection.layers()) grow(bytes, 3 * model.attention_bytes(layer));
-  return bytes;
 }
 
 }  // namespace attnctl::inspect

@@ -35,13 +35,8 @@ struct WorkBytes {
 void add_weights_bytes(const model::Model& model, const forward::Selection& selection,
                        const analysis::WeightsOptions& options, std::size_t threads, WorkBytes& work);
 
-/// Returns the memory of run_reference for all inputs. Includes its results in float64 and the weights in
-/// float32.
+/// Returns the memory of run_reference for all inputs, with its float64 results and the float32 weights.
 [[nodiscard]] WorkBytes reference_bytes(const model::Model& model, const input::Batch& batch, bool logits,
                                         std::size_t threads);
-
-/// Returns the memory, in bytes, of analyses that compare the circuit factors of all selected heads at once:
-/// the weights and a copy of them in double.
-[[nodiscard]] std::uint64_t factors_bytes(const model::Model& model, const forward::Selection& selection);
 
 }  // namespace attnctl::inspect

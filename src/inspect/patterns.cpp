@@ -24,10 +24,10 @@ Section patterns_section(const RunResults& run) {
   List items;
   for (const InputArray& array : run.arrays) {
     if (array.what != Captured::pattern) continue;
-    const forward::Sides sides = run.sides(array);
+    const forward::Sides sides = run.sides(array.sequence, array.component);
     const std::vector<model::HeadId>& heads = run.heads_of(array);
     for (std::size_t i = 0; i < heads.size(); ++i) {
-      items.emplace_back(Record{{{"input", run.batch.sequences[array.sequence].id},
+      items.emplace_back(Record{{{"input", run.shown.sequences[array.sequence].id},
                                  {"head", model::head_name(run.config(), heads[i])},
                                  {"queries", sides.queries()},
                                  {"keys", sides.keys()},
@@ -58,13 +58,13 @@ Table patterns_table(const RunResults& run) {
               {}};
   table.row = [&run, blocks](std::size_t index, std::span<Cell> cells) {
     const ArrayRows& block = *std::prev(std::ranges::upper_bound(blocks, index, {}, &ArrayRows::first_row));
-    const forward::Sides sides = run.sides(*block.array);
+    const forward::Sides sides = run.sides(block.array->sequence, block.array->component);
     const std::size_t place = index - block.first_row;
     const std::size_t key = place % sides.keys();
     const std::size_t query = place / sides.keys() % sides.queries();
     const model::HeadId head = run.heads_of(*block.array)[place / sides.keys() / sides.queries()];
     const float weight = std::get<std::span<const float>>(block.array->array.values)[place];
-    Cell row[] = {run.batch.sequences[block.array->sequence].id,
+    Cell row[] = {run.shown.sequences[block.array->sequence].id,
                   analysis::component_cell(run.config(), head.layer),
                   analysis::number_cell(run.config(), head.layer),
                   analysis::cell_of(head.head),
@@ -103,8 +103,8 @@ std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
     if (array.what != Captured::pattern) continue;
     const std::vector<model::HeadId>& heads = run.heads_of(array);
     const auto pattern = [&](std::string title, Tensor values) {
-      return DrawnPattern{std::move(title), array.sequence, run.batch.sequences[array.sequence].id,
-                          run.sides(array), std::move(values)};
+      return DrawnPattern{std::move(title), array.sequence, run.shown.sequences[array.sequence].id,
+                          run.sides(array.sequence, array.component), std::move(values)};
     };
     std::vector<DrawnPattern> layer;
     for (std::size_t i = 0; i < heads.size(); ++i) {
@@ -119,23 +119,18 @@ std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
   return drawn;
 }
 
-std::vector<std::string> labels_of(const RunResults& run, const input::Sequence& sequence) {
-  return token_labels(run.vocabulary, sequence, run.request.strip_markers);
-}
-
 std::vector<std::string> key_labels(const RunResults& run, const forward::Sides& sides) {
   if (sides.keys_of.key_embeddings.rows() > 0) return {};
-  return labels_of(run, sides.keys_of);
+  return token_labels(run, sides.keys_of);
 }
 
 TextMatrix matrix_of(const RunResults& run, const DrawnPattern& pattern, std::string corner) {
   return {.corner = std::move(corner),
-          .row_labels = labels_of(run, pattern.sides.queries_of),
+          .row_labels = token_labels(run, pattern.sides.queries_of),
           .column_labels = key_labels(run, pattern.sides),
           .values = pattern.values};
 }
 
-/// Appends the patterns, as numbers or as the drawing of --show.
 void append_patterns(std::vector<PageBlock>& blocks, const RunResults& run) {
   const std::vector<DrawnPattern> drawn = drawn_patterns(run);
   if (!run.request.draw_layers) {
@@ -181,9 +176,9 @@ HeatmapPage pattern_page(const RunResults& run) {
   const std::size_t layers = axes.layers().size();
   if (axes.regular() && layers > 1) page.columns = heads.size() / layers + (run.request.draw_layers ? 1 : 0);
   for (const DrawnPattern& pattern : drawn_patterns(run)) {
-    const std::string input = run.batch.sequences.size() == 1 ? "" : "Input " + pattern.input + ", ";
+    const std::string input = run.shown.sequences.size() == 1 ? "" : "Input " + pattern.input + ", ";
     page.heatmaps.push_back({input + pattern.title, "Key", "Query", key_labels(run, pattern.sides),
-                             labels_of(run, pattern.sides.queries_of), pattern.values});
+                             token_labels(run, pattern.sides.queries_of), pattern.values});
   }
   const bool single = page.heatmaps.size() == 1;
   page.title = fmt::format(
@@ -196,9 +191,9 @@ HeatmapPage pattern_page(const RunResults& run) {
 }
 
 /// Returns the word of --from or, if it is a position, the token there.
-std::string name_of_from(const RunResults& run, const WordQuestion& question) {
+std::string name_of_from(const RunResults& run, const analysis::AttentionQuestion& question) {
   const std::string& from = run.request.from;
-  const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
+  const forward::Sides sides = run.sides(question.sequence);
   const std::vector<std::string>& tokens = sides.queries_of.tokens;
   const std::size_t position = question.from.front();
   return parse_number(from) && position < tokens.size() ? run.vocabulary.plain(tokens[position]) : from;
@@ -214,7 +209,7 @@ HeatmapPage answers_page(const RunResults& run) {
       run.answers, &analysis::AttentionAnswer::question,
       [&](std::span<const analysis::AttentionAnswer> heads) {
         const std::size_t s = run.questions[heads.front().question].sequence;
-        const forward::Sides sides = run.sides(run.components.front().component, s);
+        const forward::Sides sides = run.sides(s);
         std::vector<std::string> names;
         std::vector<double> weights;
         for (const analysis::AttentionAnswer& answer : heads) {
@@ -222,7 +217,7 @@ HeatmapPage answers_page(const RunResults& run) {
           weights.insert(weights.end(), answer.weights.begin(), answer.weights.end());
           weights.resize(names.size() * sides.keys(), kUndefined);
         }
-        page.heatmaps.push_back({"Input " + run.batch.sequences[s].id, "Key", "Head", key_labels(run, sides),
+        page.heatmaps.push_back({"Input " + run.shown.sequences[s].id, "Key", "Head", key_labels(run, sides),
                                  std::move(names),
                                  make_tensor({heads.size(), sides.keys()}, std::move(weights))});
       });
@@ -233,10 +228,9 @@ HeatmapPage answers_page(const RunResults& run) {
 Section attention_from_section(const RunResults& run) {
   List items;
   for (const analysis::AttentionAnswer& answer : run.answers) {
-    const WordQuestion& question = run.questions[answer.question];
-    const input::Sequence& sequence = run.batch.sequences[question.sequence];
-    const forward::Sides sides =
-        run.sides(run.config().layers[answer.head.layer].component, question.sequence);
+    const analysis::AttentionQuestion& question = run.questions[answer.question];
+    const input::Sequence& sequence = run.shown.sequences[question.sequence];
+    const forward::Sides sides = run.sides(question.sequence);
     List top;
     for (const auto& [key, weight] : answer.top) {
       top.emplace_back(
@@ -275,11 +269,11 @@ Table attention_from_table(const RunResults& run) {
   table.row = [&run, places](std::size_t index, std::span<Cell> cells) {
     const auto [number, word] = places[index];
     const analysis::AttentionAnswer& answer = run.answers[number];
-    const WordQuestion& question = run.questions[answer.question];
-    const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
+    const analysis::AttentionQuestion& question = run.questions[answer.question];
+    const forward::Sides sides = run.sides(question.sequence);
     const std::size_t query = question.from.front();
     std::vector<Cell> row =
-        row_of(run.batch.sequences[question.sequence].id, head_cells(run.config(), answer.head), query,
+        row_of(run.shown.sequences[question.sequence].id, head_cells(run.config(), answer.head), query,
                token_cell(sides.queries_of.tokens, query));
     if (word < answer.top.size()) {
       const auto& [key, weight] = answer.top[word];
@@ -305,7 +299,8 @@ std::vector<std::size_t> order_by_weight(std::span<const analysis::AttentionAnsw
   return order;
 }
 
-void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run, const WordQuestion& question,
+void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run,
+                      const analysis::AttentionQuestion& question,
                       std::span<const analysis::AttentionAnswer> answers) {
   if (!question.to.empty()) blocks.emplace_back(TextLine{});
   for (std::size_t to = 0; to < question.to.size(); ++to) {
@@ -326,9 +321,9 @@ void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run, con
 /// Appends the answers to question `number`: one row per head and, unless --sort names a word of --to, a row
 /// for the mean of each layer before its heads.
 void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::size_t number) {
-  const WordQuestion& question = run.questions[number];
-  const std::string& input = run.batch.sequences[question.sequence].id;
-  const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
+  const analysis::AttentionQuestion& question = run.questions[number];
+  const std::string& input = run.shown.sequences[question.sequence].id;
+  const forward::Sides sides = run.sides(question.sequence);
   const std::vector<std::string> labels = key_labels(run, sides);
   std::vector<Column> columns = {"head", "strongest keys (position:token weight)"};
   columns.insert(columns.end(), question.to_texts.begin(), question.to_texts.end());
@@ -370,7 +365,7 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
 /// Appends the most probable tokens after the last position of a causal model, otherwise at each mask token
 /// (if there is none, at the last position).
 void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, const InputArray& logits) {
-  const input::Sequence& input = run.batch.sequences[logits.sequence];
+  const input::Sequence& input = run.shown.sequences[logits.sequence];
   const input::Sequence& sequence = input.target ? *input.target : input;
   const bool next = input.target || run.config().layers.front().attention.causal;
   std::vector<std::size_t> positions;
@@ -378,7 +373,7 @@ void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, c
     if (run.vocabulary.is_mask(sequence.ids[i])) positions.push_back(i);
   }
   if (positions.empty()) positions.push_back(sequence.queries() - 1);
-  const std::vector<std::string> labels = labels_of(run, sequence);
+  const std::vector<std::string> labels = token_labels(run, sequence);
   const std::size_t top = run.request.top.value_or(kAllHeads) == kAllHeads ? 5 : *run.request.top;
   for (const std::size_t position : positions) {
     const Tensor row = item_of(logits.array, position, 1);
@@ -445,7 +440,7 @@ void add_captured(Results& results, const RunResults& run) {
   const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, const Value& head,
                        const Tensor& values) {
     items.emplace_back(Record{{{"name", std::string(name_of(array.what))},
-                               {"input", run.batch.sequences[array.sequence].id},
+                               {"input", run.shown.sequences[array.sequence].id},
                                {"component", analysis::component_cell(config, layer)},
                                {"layer", analysis::number_cell(config, layer)},
                                {"head", head},

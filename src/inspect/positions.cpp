@@ -65,12 +65,8 @@ Heatmap heatmap(const AnalysisInput& input, std::span<const analysis::LayerMixin
   const input::Sequence& sequence = input.shown.sequences[layers.front().input];
   std::vector<std::string> numbers;
   for (const analysis::LayerMixing& layer : layers) numbers.push_back(std::to_string(layer.layer));
-  return {"Input " + sequence.id,
-          "Token",
-          "Layer",
-          token_labels(input.vocabulary, sequence, input.request.strip_markers),
-          std::move(numbers),
-          ratios};
+  return {"Input " + sequence.id, "Token", "Layer", token_labels(input, sequence),
+          std::move(numbers),     ratios};
 }
 
 class MixingAnalysis final : public Analysis {

@@ -71,9 +71,6 @@ class FromPositions : public Analysis {
 
  protected:
   [[nodiscard]] const input::Sequence& sequence(std::size_t s) const { return input_.shown.sequences[s]; }
-  [[nodiscard]] std::vector<std::string> labels(std::size_t s) const {
-    return token_labels(input_.vocabulary, sequence(s), input_.request.strip_markers);
-  }
 
   /// Adds one record {"input", "from", "values"} for each row of `rows` [positions, n] of input `s`.
   void add_records(List& items, std::size_t s, const Tensor& rows) const {
@@ -96,7 +93,7 @@ class FromPositions : public Analysis {
     HeatmapPage& page = std::get<HeatmapPage>(results.pictures.front().page);
     page.title = "Attention " + name_;
     page.scale = {.diverging = false, .label = page.title};
-    const std::vector<std::string> tokens = labels(s);
+    const std::vector<std::string> tokens = token_labels(input_, sequence(s));
     std::vector<std::string> from;
     for (const std::size_t position : positions) from.push_back(tokens[position]);
     page.heatmaps.push_back({"Input " + sequence(s).id, "Input token", "Position of the last layer", tokens,
@@ -106,7 +103,7 @@ class FromPositions : public Analysis {
 
   [[nodiscard]] TextTable strongest_text(std::size_t s, std::string title,
                                          const std::vector<std::pair<std::string, Tensor>>& shown) const {
-    const std::vector<std::string> tokens = labels(s);
+    const std::vector<std::string> tokens = token_labels(input_, sequence(s));
     std::vector<Column> columns = {"from", "token"};
     for (const auto& [name, array] : shown) columns.push_back(name);
     std::vector<std::vector<Cell>> rows;
@@ -172,7 +169,7 @@ class RolloutAnalysis final : public FromPositions {
   }
 
   [[nodiscard]] TextTable text(std::size_t s, const Tensor& rolled, const Tensor& raw) const {
-    const std::vector<std::string> tokens = labels(s);
+    const std::vector<std::string> tokens = token_labels(input_, sequence(s));
     const Positions& positions = positions_[s];
     const std::string input = escaped(sequence(s).id);
     if (positions.size() > 1) {

@@ -57,9 +57,9 @@ Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionA
                   {"layer", analysis::number_cell(input.config(), each.layer)},
                   {"heads", names_of(input.config(), each.heads)},
                   {"ranks", std::move(ranks)},
-                  {"values", float_array(each.kernel)},
+                  {"values", float_array(each.values)},
                   {"cosines", float_array({count, count, each.angles}, each.cosines)},
-                  {"mean_off_diagonal", or_null(each.off_diagonal.mean)},
+                  {"mean_off_diagonal", or_null(analysis::off_diagonal(each.values.view()).mean)},
                   {"null_mean", each.null.mean},
                   {"null_deviation", each.null.deviation}}});
     }
@@ -71,7 +71,7 @@ Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnaly
   std::vector<Column> columns = columns_of(
       kSubspaceColumns, {"projection", "component", "layer", "head_a", "head_b", "rank_a", "rank_b", "kernel",
                          "largest_cosine", "null_mean", "null_deviation", "layer_a", "layer_b"});
-  if (!input.request.across_layers) columns.erase(columns.end() - 2, columns.end());
+  if (!input.request.weights.across_layers) columns.erase(columns.end() - 2, columns.end());
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
@@ -80,7 +80,7 @@ Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnaly
             analysis::RandomNull null;
             if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1)
               null = analysis::projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
-            return row_of(each.ranks[a], each.ranks[b], each.kernel(a, b),
+            return row_of(each.ranks[a], each.ranks[b], each.values(a, b),
                           each.angles > 0 ? each.cosines_of(a, b).front() : kUndefined, null.mean,
                           null.deviation);
           });
@@ -95,7 +95,7 @@ void add_pair_arrays(const AnalysisInput& input, Results& results, const Project
   std::vector<HeadPairs> cosines;
   std::vector<double> nulls;
   for (const analysis::SubspaceAngles& each : analysis.angles) {
-    kernels.push_back({each.layer, each.heads, each.kernel.values()});
+    kernels.push_back({each.layer, each.heads, each.values.values()});
     cosines.push_back({each.layer, each.heads, each.cosines, each.angles});
     nulls.insert(nulls.end(), {each.null.mean, each.null.deviation});
   }
@@ -121,9 +121,9 @@ Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
-      rows.push_back(row_of(analysis.projection,
-                            each.layer ? analysis::cell_of(each.layer) : Cell(std::string("all")),
-                            each.off_diagonal.mean, each.null.mean, each.null.deviation));
+      rows.push_back(
+          row_of(analysis.projection, each.layer ? analysis::cell_of(each.layer) : Cell(std::string("all")),
+                 analysis::off_diagonal(each.values.view()).mean, each.null.mean, each.null.deviation));
     }
   }
   return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
@@ -139,9 +139,7 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnal
       const analysis::SubspaceAngles& each = analysis.angles[i];
       const std::string layer =
           each.layer ? "Layer " + model::layer_name(input.config(), *each.layer) + " " : "";
-      page.heatmaps.push_back(head_heatmap(input.config(), layer + symbol_of(name_of(analysis.projection)),
-                                           {each.layer, each.heads, each.kernel},
-                                           input.request.order == HeadOrder::cluster));
+      page.heatmaps.push_back(head_heatmap(input, layer + symbol_of(name_of(analysis.projection)), each));
     }
   }
   page.fit_scale();
@@ -157,7 +155,7 @@ class SubspacesAnalysis final : public Analysis {
     const std::vector<model::HeadId>& heads = input_.selection.heads;
     for (const model::HeadId head : heads) {
       const auto same = [&](model::HeadId other) { return other.layer == head.layer; };
-      const std::uint64_t others = input_.request.across_layers
+      const std::uint64_t others = input_.request.weights.across_layers
                                        ? heads.size()
                                        : static_cast<std::uint64_t>(std::ranges::count_if(heads, same));
       const model::AttentionConfig& attention = input_.config().layers[head.layer].attention;
@@ -167,14 +165,12 @@ class SubspacesAnalysis final : public Analysis {
   }
 
   Results finish() override {
-    const InspectRequest& request = input_.request;
+    const analysis::WeightsOptions& options = input_.request.weights;
     const forward::RunContext& context = input_.context;
     const std::vector<ProjectionAnalysis> analyses =
-        analysis::analyze_subspaces(input_.model, input_.selection,
-                                    {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
-                                    context.pool, context.warnings);
+        analysis::analyze_subspaces(input_.model, input_.selection, options, context.pool, context.warnings);
     const std::vector<std::optional<double>> copying = analysis::ov_copying(
-        input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
+        input_.model, input_.selection, options.fold_norm, context.pool, context.warnings);
 
     Results results;
     const Table table = heads(input_, analyses, copying);

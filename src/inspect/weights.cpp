@@ -26,14 +26,15 @@ Section similarity_section(const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;
   for (const CircuitAnalysis* circuit : run.weights->circuits()) {
-    for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
+    for (const analysis::HeadMatrix& each : circuit->similarity) {
+      const analysis::OffDiagonal pairs = analysis::off_diagonal(each.values.view());
       Record record{{{"circuit", std::string(name_of(circuit->circuit))},
                      {"component", analysis::component_cell(config, each.heads.front().layer)},
                      {"layer", analysis::number_cell(config, each.layer)},
                      {"heads", names_of(config, each.heads)},
                      {"values", float_array(each.values)},
-                     {"mean_off_diagonal", or_null(each.off_diagonal.mean)},
-                     {"mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs)}}};
+                     {"mean_off_diagonal", or_null(pairs.mean)},
+                     {"mean_abs_off_diagonal", or_null(pairs.mean_abs)}}};
       if (run.request.order == HeadOrder::cluster)
         record.set("order", names_of(config, analysis::map_heads(each.heads, each.values.view()).order()));
       items.emplace_back(std::move(record));
@@ -83,7 +84,8 @@ Section circuits_section(const RunResults& run) {
   List items;
   for (const analysis::Circuit circuit : {analysis::Circuit::qk, analysis::Circuit::ov}) {
     for (const model::HeadId head : run.request.selection.heads) {
-      const auto factors = analysis::circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
+      const auto factors =
+          analysis::circuit_factors(run.model, head.layer, circuit, run.request.weights.fold_norm);
       if (!factors) continue;
       items.emplace_back(Record{{{"head", model::head_name(run.config(), head)},
                                  {"circuit", std::string(name_of(circuit))},
@@ -100,7 +102,7 @@ Table similarity_table(const analysis::WeightsAnalysis& weights, const model::Mo
   if (!across) columns.erase(columns.end() - 2, columns.end());
   std::vector<std::vector<Cell>> rows;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
-    for (const analysis::SubspaceSimilarity& each : circuit->similarity)
+    for (const analysis::HeadMatrix& each : circuit->similarity)
       add_pair_rows(rows, config, name_of(circuit->circuit), each,
                     [&](std::size_t a, std::size_t b) { return row_of(each.values(a, b)); });
   }
@@ -147,13 +149,14 @@ TextTable effective_ranks(const CircuitAnalysis& circuit, const model::ModelConf
 
 TextTable similarities(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   std::vector<std::vector<Cell>> rows;
-  for (const analysis::SubspaceSimilarity& qk : weights.qk.similarity) {
+  for (const analysis::HeadMatrix& qk : weights.qk.similarity) {
     std::vector<Cell>& row = rows.emplace_back();
     add_cells(row, qk.layer ? layer_cell(config, *qk.layer) : Cell(std::string("all")));
     for (const CircuitAnalysis* circuit : weights.circuits()) {
-      for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
-        if (each.layer == qk.layer)
-          add_cells(row, std::array{each.off_diagonal.mean, each.off_diagonal.mean_abs});
+      for (const analysis::HeadMatrix& each : circuit->similarity) {
+        if (each.layer != qk.layer) continue;
+        const auto [mean, mean_abs] = analysis::off_diagonal(each.values.view());
+        add_cells(row, std::array{mean, mean_abs});
       }
     }
     row.resize(5);
@@ -167,11 +170,10 @@ HeatmapPage similarity_page(const RunResults& run) {
   for (const CircuitAnalysis* circuit : run.weights->circuits()) {
     const bool qk = circuit == &run.weights->qk;
     page.title += qk ? " (cosine of W_Q W_K^T" : " and of W_V W_O";
-    for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
+    for (const analysis::HeadMatrix& each : circuit->similarity) {
       const std::string layer =
           each.layer ? "Layer " + model::layer_name(run.config(), *each.layer) : "All Layers";
-      page.heatmaps.push_back(head_heatmap(run.config(), (qk ? "QK, " : "OV, ") + layer, each,
-                                           run.request.order == HeadOrder::cluster));
+      page.heatmaps.push_back(head_heatmap(run, (qk ? "QK, " : "OV, ") + layer, each));
     }
   }
   page.title += ")";
@@ -184,8 +186,7 @@ CircuitAnalysis of_component(const CircuitAnalysis& circuit, model::Component co
   const auto other = [&](model::HeadId head) { return config.layers[head.layer].component != component; };
   CircuitAnalysis own = circuit;
   std::erase_if(own.heads, [&](const HeadSpectrum& head) { return other(head.head); });
-  std::erase_if(own.similarity,
-                [&](const analysis::SubspaceSimilarity& each) { return other(each.heads.front()); });
+  std::erase_if(own.similarity, [&](const analysis::HeadMatrix& each) { return other(each.heads.front()); });
   return own;
 }
 
@@ -209,10 +210,11 @@ Tensor singular_values_array(const CircuitAnalysis& circuit, const forward::Sele
     values.insert(values.end(), all.begin(), all.end());
   }
   if (most > width) {
-    run.warnings.add("singular_values_cut",
-                     fmt::format("{} has the first {} of {} values of each head (d_head is smaller than "
-                                 "d_value); --format csv writes them all",
-                                 name, width, most));
+    run.context.warnings.add(
+        "singular_values_cut",
+        fmt::format("{} has the first {} of {} values of each head (d_head is smaller than "
+                    "d_value); --format csv writes them all",
+                    name, width, most));
   }
   return float_array(analysis::HeadAxes(selection.heads).shape({width}), values);
 }
@@ -223,7 +225,7 @@ void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const an
   const CircuitAnalysis circuit = of_component(all, heads.component, run.config());
   const std::string prefix = prefix_of(heads.component) + std::string(name_of(circuit.circuit));
   std::vector<HeadPairs> pairs;
-  for (const analysis::SubspaceSimilarity& each : circuit.similarity)
+  for (const analysis::HeadMatrix& each : circuit.similarity)
     pairs.push_back({each.layer, each.heads, each.values.values()});
   out.add(prefix + "_similarity", pairs_array(selection, pairs, false));
   if (circuit.heads.size() != selection.heads.size()) return;  // a selected layer does not have this circuit
@@ -241,7 +243,8 @@ void add_whole_circuits(ArrayOutput& out, const analysis::ComponentHeads& heads,
     std::size_t cols = 0;
     bool all = true;
     for (const model::HeadId head : heads.selection.heads) {
-      const auto factors = analysis::circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
+      const auto factors =
+          analysis::circuit_factors(run.model, head.layer, circuit, run.request.weights.fold_norm);
       all &= factors.has_value();
       if (!factors) continue;
       const OwnedMatrix<double> matrix = analysis::form_circuit(*factors, head.head);

@@ -10,7 +10,6 @@ namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-/// Returns true if the layer's kind of attention lets the query attend to the key.
 bool kind_shows(const model::AttentionKind& kind, std::size_t query, std::size_t key) {
   const std::size_t distance = query > key ? query - key : key - query;
   switch (kind.rule) {
@@ -56,8 +55,7 @@ double round_to_bfloat16(double value) {
   return std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
 }
 
-/// Returns the ALiBi term of each key [m]: slope * position; if alibi.rounded, rounded to bfloat16 and
-/// multiplied by the scale.
+/// Returns the ALiBi term slope * position of each key [m]; if alibi.rounded, in bfloat16, times the scale.
 Vector alibi(const model::AttentionConfig& config, const input::Sequence& sequence, std::size_t head) {
   const model::AlibiConfig& alibi = *config.alibi;
   const double slope = alibi.slopes[head];
@@ -155,8 +153,7 @@ Matrix position_bias(const LayerInput& layer, std::size_t head, const Matrix& q,
 }
 
 /// Returns the scores scale q k^T [n, m], with the soft cap if the model has one. For linear attention
-/// returns ln(phi(q) phi(k)^T) with phi(x) = elu(x) + 1, because softmax of this logarithm is the pattern of
-/// linear attention.
+/// returns ln(phi(q) phi(k)^T) with phi(x) = elu(x) + 1, because its softmax is the pattern.
 Matrix score(const model::AttentionConfig& config, const Matrix& q, const Matrix& k) {
   if (config.kind.rule == model::AttentionKind::Rule::linear) {
     const auto phi = [](const Matrix& x) { return Matrix(xt::where(x > 0, x + 1, xt::exp(x))); };

@@ -32,13 +32,11 @@ Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores) 
       if (better >= config.per_token) weights(r, e) = 0;
     }
   }
-  // The softmax over the chosen experts is the softmax over all experts, divided by the sum of the chosen
-  // experts' weights.
+  // The softmax over the chosen experts is the softmax over all experts, divided by its sum over the chosen.
   if (config.renormalised || config.softmax_after_topk) weights /= linalg::row_sum(weights);
   return weights;
 }
 
-/// Adds row `index` of a table to row r of x.
 void add_row(const model::LookupTable& table, std::size_t index, Matrix& x, std::size_t r) {
   std::vector<float> row(table.width());
   table.row(index, row);

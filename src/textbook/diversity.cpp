@@ -288,7 +288,7 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
   std::vector<HeadMeasures> trained, drawn;  // [layers], means of the model's heads and of the random heads
   int similar = 0;                           // layers whose heads are more similar than random heads
   std::vector<Heatmap> maps;
-  for (const analysis::SubspaceSimilarity& similarity : analysis.similarity) {
+  for (const analysis::HeadMatrix& similarity : analysis.similarity) {
     const std::size_t index = similarity.layer.value();
     const analysis::CircuitFactors factors = analysis::circuit_factors(model, index, circuit, false).value();
     const CircuitShape shape = {side_of(factors.left, similarity.heads.size()),
@@ -300,7 +300,7 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
     for (const analysis::HeadSpectrum& head : analysis.heads) {
       if (head.head.layer == index && head.effective_rank) ranks.push_back(*head.effective_rank);
     }
-    const analysis::OffDiagonal& pairs = similarity.off_diagonal;
+    const analysis::OffDiagonal pairs = analysis::off_diagonal(similarity.values.view());
     trained.push_back({spread_of(ranks).mean, pairs.mean, pairs.mean_abs});
     drawn.emplace_back();
     std::vector<Cell>& row = rows.emplace_back(1, count_cell(index));

@@ -62,14 +62,14 @@ void check_projection(const ProjectionAnalysis& across, const ProjectionAnalysis
   const GoldenArray kernel = golden.array(name + "_kernel");
   REQUIRE(across.angles.size() == 1);
   CHECK_FALSE(across.angles[0].layer.has_value());
-  check_matrix(across.angles[0].kernel, kernel, 1e-6);
+  check_matrix(across.angles[0].values, kernel, 1e-6);
   // The first layer's block of the kernel matrix, and its angles.
   const SubspaceAngles& first = within.angles.at(0);
   const std::size_t heads = first.heads.size();
   CHECK(first.layer == 0);
   for (std::size_t a = 0; a < heads; ++a) {
     for (std::size_t b = 0; b < heads; ++b) {
-      check_near(first.kernel(a, b), kernel.values[a * kernel.shape[1] + b], 1e-6);
+      check_near(first.values(a, b), kernel.values[a * kernel.shape[1] + b], 1e-6);
     }
   }
   const GoldenArray cosines = golden.array(name + "_cosines");
@@ -186,11 +186,11 @@ TEST_CASE("random weights show the nulls that are stated") {
   double pairs = 0;
   for (std::size_t a = 0; a < angles.heads.size(); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
-      squares += std::pow(angles.kernel(a, b) - null.mean, 2);
+      squares += std::pow(angles.values(a, b) - null.mean, 2);
       ++pairs;
     }
   }
-  CHECK(angles.off_diagonal.mean.value() == doctest::Approx(null.mean).epsilon(0.03));
+  CHECK(off_diagonal(angles.values.view()).mean.value() == doctest::Approx(null.mean).epsilon(0.03));
   CHECK(std::sqrt(squares / pairs) == doctest::Approx(null.deviation).epsilon(0.1));
 
   for (const Composition& composition : analyze_composition(model, all, {}, pool)) {
@@ -251,9 +251,9 @@ TEST_CASE("projections that are zero or not finite are undefined and counted") {
   const SubspaceAngles& queries = found.at(0).angles.at(0);
   CHECK_FALSE(found[0].heads[1].effective_rank.has_value());
   CHECK(found[0].heads[2].rank == 3);
-  CHECK(std::isnan(queries.kernel(0, 1)));
-  CHECK(std::isnan(queries.kernel(1, 1)));
-  CHECK(queries.kernel(2, 2) == 1);
+  CHECK(std::isnan(queries.values(0, 1)));
+  CHECK(std::isnan(queries.values(1, 1)));
+  CHECK(queries.values(2, 2) == 1);
   CHECK(std::isnan(queries.cosines_of(0, 2)[3]));
   CHECK(queries.cosines_of(0, 2)[2] > 0);
   CHECK(queries.null.mean == doctest::Approx(std::sqrt(12.0) / 12));

@@ -47,7 +47,7 @@ void check_spectra(const CircuitAnalysis& analysis, const Golden& golden, const 
 
 void check_similarity(const CircuitAnalysis& analysis, const GoldenArray& want) {
   std::size_t at = 0;
-  for (const SubspaceSimilarity& similarity : analysis.similarity) {
+  for (const HeadMatrix& similarity : analysis.similarity) {
     for (const double value : similarity.values.values()) check_near(value, want.values.at(at++), 1e-5);
   }
   CHECK(at == want.values.size());
@@ -232,7 +232,7 @@ TEST_CASE("a selection with different heads in each layer") {
   CHECK(part.qk.similarity[0].values(0, 1) == whole.qk.similarity[0].values(0, 2));
   CHECK(part.qk.similarity[2].layer == 2);
   CHECK(part.qk.similarity[2].values(0, 1) == whole.qk.similarity[2].values(0, 2));
-  CHECK_FALSE(part.qk.similarity[1].off_diagonal.mean.has_value());
+  CHECK_FALSE(off_diagonal(part.qk.similarity[1].values.view()).mean.has_value());
   for (std::size_t i = 0; i < some.heads.size(); ++i) {
     CHECK(part.qk.heads[i].head == some.heads[i]);
     CHECK(part.qk.heads[i].effective_rank ==

@@ -26,7 +26,7 @@ TEST_CASE("every column of the tables of analyze has a definition with a meaning
       "metrics,patterns,weights,subspaces,composition,map,contributions,mixing,routing,largest_value", true,
       true, request.form);
   request.selection = forward::Selection::all(model.config());
-  request.across_layers = true;
+  request.weights.across_layers = true;
   request.from = "0";
   Pool pool(2);
   const tokenizer::Vocabulary vocabulary;

@@ -51,20 +51,6 @@ struct HeadSums {
   double inner = 0;    // <w, t>
 };
 
-/// Returns the sums of a head with outputs z [n, v]. `back` is t W_O^h^T, so that <w, t> = <z, back>. `gram`
-/// is W_O^h W_O^h^T, so that |w_i|^2 = z_i gram z_i^T.
-HeadSums head_sums(MatrixView<const double> z, MatrixView<const double> back,
-                   const OwnedMatrix<double>& gram) {
-  HeadSums sums;
-  const std::vector<double> squares = squared_norms(z, gram);
-  for (std::size_t r = 0; r < z.rows; ++r) {
-    sums.norms += std::sqrt(squares[r]);
-    sums.squares += squares[r];
-    sums.inner += dot(z.row(r), back.row(r));
-  }
-  return sums;
-}
-
 std::optional<double> relative(double squared_change, double squared_whole) {
   return ratio(std::sqrt(squared_change), std::sqrt(squared_whole));
 }
@@ -165,21 +151,20 @@ void LayerWritesObserver::panel(const forward::AttentionPanel& panel) {
   add_panel(panel);
 }
 
-std::uint64_t writes_bytes(const model::Model& model, const input::Batch& batch,
-                           std::span<const std::size_t> layers, const WritesKept& kept) {
+std::uint64_t LayerWritesObserver::memory(const model::Model& model, const input::Batch& batch) const {
   const model::ModelConfig& config = model.config();
   std::uint64_t rows = 0;
   for (const input::Sequence& sequence : batch.sequences)
     rows += std::max<std::uint64_t>(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
   std::uint64_t width = 0;
   std::uint64_t bytes = 0;
-  for (const std::size_t layer : layers) {
+  for (const std::size_t layer : layers_) {
     const model::AttentionConfig& attention = config.layers.at(layer).attention;
     const std::uint64_t heads = std::uint64_t{attention.heads} * attention.d_value;
     width = std::max(width, heads);
-    bytes += model.attention_bytes(layer) + kept.of_output * heads * config.d_output * sizeof(double);
+    bytes += model.attention_bytes(layer) + kept_.of_output * heads * config.d_output * sizeof(double);
   }
-  return bytes + rows * (kept.of_heads * width + kept.of_stream * config.d_model) * sizeof(double);
+  return bytes + rows * (kept_.of_heads * width + kept_.of_stream * config.d_model) * sizeof(double);
 }
 
 void Contributions::add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
@@ -208,6 +193,7 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
       grams_.push_back(gram(w_o.view().row_range(head * width, width)));
   }
   const OwnedMatrix<double> whole = linalg::product(z.view(), w_o.view());
+  // t W_O^T, so that <w, t> = <z, back> for each head
   const OwnedMatrix<double> back = linalg::product_nt(whole.view(), w_o.view());
   double whole_norms = 0;    // sum of |t_i|
   double whole_squares = 0;  // |t|^2
@@ -217,12 +203,17 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
     whole_squares += of_row * of_row;
   }
 
-  std::vector<HeadSums> sums;
+  std::vector<HeadSums> sums(heads);
   double all_norms = 0;
   for (std::size_t head = 0; head < heads; ++head) {
-    sums.push_back(head_sums(z.view().col_range(head * width, width),
-                             back.view().col_range(head * width, width), grams_[head]));
-    all_norms += sums.back().norms;
+    const MatrixView<const double> own = z.view().col_range(head * width, width);
+    const std::vector<double> squares = squared_norms(own, grams_[head]);  // |w_i|^2
+    for (std::size_t r = 0; r < own.rows; ++r) {
+      sums[head].norms += std::sqrt(squares[r]);
+      sums[head].squares += squares[r];
+      sums[head].inner += dot(own.row(r), back.view().row(r).subspan(head * width, width));
+    }
+    all_norms += sums[head].norms;
   }
   const auto count = static_cast<double>(z.rows());
   for (std::size_t head = 0; head < heads; ++head) {

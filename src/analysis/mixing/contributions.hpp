@@ -44,11 +44,10 @@ class ValueNorms {
 /// include every head of the selected layers.
 class LayerWritesObserver : public forward::Observer {
  public:
-  explicit LayerWritesObserver(const forward::Selection& selection) : layers_(selection.layers()) {}
-
   [[nodiscard]] forward::Needs needs() const override {
     return {.patterns = false, .z = true, .output = true, .stream = true};
   }
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
   void begin(const model::Model& model, const input::Batch& batch) override {
     model_ = &model;
     z_.assign(batch.sequences.size(), {});
@@ -66,6 +65,14 @@ class LayerWritesObserver : public forward::Observer {
   }
 
  protected:
+  /// Number of float64 matrices that the observer keeps: `of_heads` matrices [n, heads v] and `of_stream`
+  /// matrices [n, d_model] for all inputs, and `of_output` copies of W_O for each layer.
+  struct Kept {
+    std::uint64_t of_heads = 0, of_stream = 0, of_output = 0;
+  };
+  LayerWritesObserver(const forward::Selection& selection, const Kept& kept)
+      : layers_(selection.layers()), kept_(kept) {}
+
   /// Receive the arguments of stream() and panel() for the selected layers, except panels without z.
   virtual void add_stream(std::size_t /*sequence*/, std::size_t /*layer*/,
                           MatrixView<const float> /*values*/) {}
@@ -100,22 +107,11 @@ class LayerWritesObserver : public forward::Observer {
     return std::ranges::binary_search(layers_, layer);
   }
 
+  Kept kept_;
   std::vector<OwnedMatrix<double>> z_;  // [sequences], of the current layer
   std::optional<std::size_t> output_layer_;
   OwnedMatrix<double> output_;  // W_O of output_layer_
 };
-
-/// Number of float64 matrices that an analysis keeps: `of_heads` matrices [n, heads v] and `of_stream`
-/// matrices [n, d_model] for all inputs, and `of_output` copies of W_O for each layer. writes_bytes returns
-/// their size in bytes, plus that of the parameters of the attention of the layers (W_Q, W_K, W_V, W_O,
-/// biases).
-struct WritesKept {
-  std::uint64_t of_heads = 0;
-  std::uint64_t of_stream = 0;
-  std::uint64_t of_output = 0;
-};
-[[nodiscard]] std::uint64_t writes_bytes(const model::Model& model, const input::Batch& batch,
-                                         std::span<const std::size_t> layers, const WritesKept& kept);
 
 /// Moves the values out of a map, in ascending order of the keys.
 template <typename Key, typename Found>
@@ -143,16 +139,16 @@ struct HeadContribution {
   std::optional<double> stream_norm;  // mean |x_i| over all positions; x: the stream before t is added
 };
 
-/// Computes the contributions of the selected heads. Layers without W_V have none. z is float32; sums over z
-/// are in float64.
+/// Computes the contributions of the selected heads, in float64 from float32 z. Layers without W_V have none.
 class Contributions final : public LayerWritesObserver {
  public:
   explicit Contributions(const forward::Selection& selection)
-      : LayerWritesObserver(selection), heads_(selection.heads) {}
+      : LayerWritesObserver(selection, {.of_heads = 2, .of_stream = 2, .of_output = 2}),
+        heads_(selection.heads) {}
 
   [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
     const std::uint64_t found = batch.sequences.size() * heads_.size() * 2 * sizeof(HeadContribution);
-    return found + writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 2, .of_output = 2});
+    return found + LayerWritesObserver::memory(model, batch);
   }
   void begin(const model::Model& model, const input::Batch& batch) override {
     LayerWritesObserver::begin(model, batch);
@@ -203,11 +199,10 @@ class OutputRank final : public LayerWritesObserver {
  public:
   /// @param ranks  ranks to reduce W_O to; empty: the powers of two below the full rank of each layer
   OutputRank(const forward::Selection& selection, std::vector<std::size_t> ranks, Pool& pool)
-      : LayerWritesObserver(selection), ranks_(std::move(ranks)), pool_(pool) {}
+      : LayerWritesObserver(selection, {.of_heads = 2, .of_output = 6}),
+        ranks_(std::move(ranks)),
+        pool_(pool) {}
 
-  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
-    return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 0, .of_output = 6});
-  }
   void begin(const model::Model& model, const input::Batch& batch) override;
 
   /// Returns the changes sorted by input, then layer. Call once, after the pass.
@@ -253,13 +248,11 @@ struct LayerMixing {
 /// Layers without W_V have no record.
 class Mixing final : public LayerWritesObserver {
  public:
-  using LayerWritesObserver::LayerWritesObserver;
+  explicit Mixing(const forward::Selection& selection)
+      : LayerWritesObserver(selection, {.of_heads = 2, .of_stream = 3, .of_output = 1}) {}
 
   [[nodiscard]] forward::Needs needs() const override {
     return {.values = true, .z = true, .output = true, .stream = true};
-  }
-  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
-    return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 3, .of_output = 1});
   }
   /// Throws Error(bad_input) if an input has separate keys, if the attention output does not have the width
   /// of the stream, or if a layer normalises or scales this output before it adds it to the stream.

@@ -93,7 +93,6 @@ class LayeredNetwork {
   struct LevelNode {
     std::size_t level = 0, index = 0;
   };
-  /// One step of the current search path.
   struct Step {
     LevelNode node;        // start node
     bool down = false;     // true: along the arc, to the level below; false: against an arc with flow, to the

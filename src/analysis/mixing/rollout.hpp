@@ -40,8 +40,7 @@ void require_own_keys(const input::Batch& batch, std::string_view analysis);
 /// Base class of observers that use the combined pattern F of each layer (see RolloutOptions). The pass must
 /// include every head of every layer (Selection::all), even if the user selected fewer. The heads of a layer
 /// may arrive in parallel. A layer is complete when the first panel of the next layer arrives. Weights are
-/// rounded to multiples of 2^-40, so that their sums over heads are exact and do not depend on the number of
-/// threads.
+/// rounded to multiples of 2^-40, so that sums over heads are exact in any order.
 class FusedLayers : public forward::Observer {
  public:
   /// Throws the error of require_own_keys.
@@ -105,8 +104,7 @@ class Rollout final : public FusedLayers {
     finish_layers();
     return std::move(rolled_);
   }
-  /// Returns the combined pattern F of the last layer (see RolloutOptions), [n, n] for each sequence. Call
-  /// once, after finish().
+  /// Returns F of the last layer (see RolloutOptions), [n, n] for each sequence. Call once, after finish().
   [[nodiscard]] std::vector<OwnedMatrix<double>> take_last_layer() { return std::move(last_layer_); }
 
  private:

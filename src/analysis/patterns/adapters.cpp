@@ -3,23 +3,9 @@
 #include <algorithm>
 
 #include "analysis/head_axes.hpp"
-#include "base/checked.hpp"
 #include "base/error.hpp"
 
 namespace attnctl::analysis {
-
-forward::Needs ObserverGroup::needs() const {
-  forward::Needs needs{.patterns = false};
-  for (const forward::Observer* const observer : observers_) needs |= observer->needs();
-  return needs;
-}
-
-std::uint64_t ObserverGroup::memory(const model::Model& model, const input::Batch& batch) const {
-  std::uint64_t bytes = 0;
-  for (const forward::Observer* const observer : observers_)
-    bytes = saturating_sum(bytes, observer->memory(model, batch));
-  return bytes;
-}
 
 std::uint64_t WordPooling::memory(const model::Model& model, const input::Batch& /*batch*/) const {
   std::uint64_t bytes = 0;

@@ -13,40 +13,6 @@
 
 namespace attnctl::analysis {
 
-/// Passes the events of a forward pass, except routing, on to several observers.
-class ObserverGroup : public forward::Observer {
- public:
-  /// The observers must outlive this object.
-  explicit ObserverGroup(std::vector<forward::Observer*> observers) : observers_(std::move(observers)) {}
-
-  [[nodiscard]] forward::Needs needs() const override;
-  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  void begin(const model::Model& model, const input::Batch& batch) override {
-    for (forward::Observer* const observer : observers_) observer->begin(model, batch);
-  }
-  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
-    for (forward::Observer* const observer : observers_) {
-      if (observer->needs().stream) observer->stream(sequence, layer, values);
-    }
-  }
-  void panel(const forward::AttentionPanel& panel) override {
-    for (forward::Observer* const observer : observers_) observer->panel(panel);
-  }
-  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
-    for (forward::Observer* const observer : observers_) {
-      if (observer->needs().output) observer->output(sequence, layer, values);
-    }
-  }
-  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override {
-    for (forward::Observer* const observer : observers_) {
-      if (observer->needs().logits) observer->logits(sequence, first_query, values);
-    }
-  }
-
- private:
-  std::vector<forward::Observer*> observers_;
-};
-
 /// The pattern row of a word: the mean of the rows of its tokens, or the row of the first token.
 enum class PoolFrom { mean, first };
 
@@ -55,7 +21,7 @@ enum class PoolFrom { mean, first };
 /// its tokens, or the first of these rows (see PoolFrom). Fully masked rows are left out; if all rows of a
 /// word are fully masked, the row of the word is fully masked. Observers receive panels of the selected heads
 /// with the pattern only, because scores, queries, keys, values and outputs cannot be pooled.
-class WordPooling final : public ObserverGroup {
+class WordPooling final : public forward::ObserverGroup {
  public:
   /// @param units  for each sequence, the word of each token; must outlive this object
   /// @param words  the batch over words, with the same number of sequences; must outlive this object
@@ -99,7 +65,7 @@ enum class Weighting { weights, norm, norm_row };
 /// them to its observers. f_h(x) = (x W_V^h + b_V^h) W_O^h, without b_O. If the layer has no W_O, f_h(x) is
 /// the value itself. With Weighting::norm_row, each row is divided by its sum; rows of zeros stay zero.
 /// Panels of heads that are not selected are not passed on.
-class NormWeighting final : public ObserverGroup {
+class NormWeighting final : public forward::ObserverGroup {
  public:
   NormWeighting(const forward::Selection& selection, Weighting weighting,
                 std::vector<forward::Observer*> observers)

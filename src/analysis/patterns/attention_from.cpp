@@ -83,10 +83,6 @@ AttentionAnswer mean_of(std::span<const AttentionAnswer> answers, const Attentio
     ++row.count;
   }
   AttentionAnswer mean;
-  if (!answers.empty()) {
-    mean.question = answers.front().question;
-    mean.head.layer = answers.front().head.layer;
-  }
   conclude(mean, row, question);
   return mean;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct AttentionQuestion {
   std::vector<std::size_t> from;             // tokens of the query word; their rows are averaged
   std::vector<std::vector<std::size_t>> to;  // tokens of each key word; their weights are summed
   std::size_t top = 5;                       // maximum number of strongest keys to return
+  std::vector<std::string> to_texts = {};    // the words of `to`, for the output
 };
 
 struct KeyWeight {
@@ -65,8 +67,7 @@ class AttentionFrom final : public forward::Observer {
   std::vector<SummedRow> rows_;  // [questions, heads]
 };
 
-/// Returns the mean of the answers of several heads of one layer to `question`. Skips answers without
-/// weights. The result has the layer of these heads; its head number has no meaning.
+/// Returns the mean of the answers of several heads, without a head. Skips answers without weights.
 [[nodiscard]] AttentionAnswer mean_of(std::span<const AttentionAnswer> answers,
                                       const AttentionQuestion& question);
 

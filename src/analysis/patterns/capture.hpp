@@ -103,8 +103,7 @@ class Capture final : public forward::Observer {
   std::vector<CaptureTarget> targets_;
   std::vector<Sinks> sinks_;          // [sequences]
   std::vector<std::size_t> queries_;  // [sequences]: number of queries
-  /// [selected heads]: index of the head's key/value head in the arrays; nullopt if an earlier selected head
-  /// has the same key/value head.
+  /// [selected heads]: index of the key/value head in the arrays; nullopt if an earlier head has the same.
   std::vector<std::optional<std::size_t>> kv_places_;
 };
 

@@ -112,8 +112,7 @@ std::vector<std::size_t> leaves_of(const std::vector<ClusterMerge>& merges) {
   return leaves;
 }
 
-/// Returns -1/2 J D^2 J, where D^2 has the squared distances and J is I minus the matrix whose entries are
-/// 1/n.
+/// Returns -1/2 J D^2 J (see classical_mds).
 OwnedMatrix<double> doubly_centred(MatrixView<const double> distances) {
   const std::size_t n = distances.rows;
   OwnedMatrix<double> b(n, n);
@@ -180,8 +179,7 @@ HeadMap map_heads(std::span<const model::HeadId> heads, MatrixView<const double>
   HeadMap result;
   std::vector<std::size_t> defined;
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    // After an overflow, the similarity of a pair can be undefined although both heads have a defined
-    // similarity with other heads.
+    // After an overflow, a pair can be undefined although both heads have defined pairs with other heads.
     const auto comparable = [&](std::size_t other) { return std::isfinite(similarity(i, other)); };
     if (comparable(i) && std::ranges::all_of(defined, comparable)) {
       defined.push_back(i);

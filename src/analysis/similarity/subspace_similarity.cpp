@@ -181,9 +181,8 @@ struct Rectangle {
   std::size_t row, rows, col, cols;
 };
 
-/// Appends all pairs of different heads in [first, first + count) of a set, divided into rectangles of up to
-/// 4 x 4 heads. Products of several heads are faster than single ones, but larger rectangles could leave
-/// workers without tasks.
+/// Appends all pairs of different heads in [first, first + count) of a set, in rectangles of up to 4 x 4
+/// heads. Products of several heads are fast, but larger rectangles could leave workers without tasks.
 void add_rectangles(std::size_t set, std::size_t first, std::size_t count,
                     std::vector<Rectangle>& rectangles) {
   if (count < 2) return;
@@ -208,22 +207,6 @@ void add_rectangles(std::size_t set, std::size_t first, std::size_t count,
 struct Comparer {
   BlockProduct block;
   PairProduct pair;
-
-  /// Calls use(i, j, cosine) for each pair of head i of `rows` and head j of `cols`.
-  template <typename Use>
-  void compare(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols, const Use& use) {
-    bool multiplied = false;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      for (std::size_t j = 0; j < cols.size(); ++j) {
-        const bool in_place = serves_in_place(rows[i], cols[j]);
-        if (in_place && !std::exchange(multiplied, true)) block.multiply(rows, cols);
-        const double inner = in_place ? block.inner(i, j) : pair.inner(rows[i], cols[j]);
-        const double cosine = inner / rows[i].norm / cols[j].norm;  // not finite if `inner` overflowed
-        constexpr double overflowed = std::numeric_limits<double>::quiet_NaN();
-        use(i, j, std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : overflowed);
-      }
-    }
-  }
 };
 
 /// The heads of a set whose norm is finite and not 0.
@@ -272,14 +255,24 @@ std::vector<OwnedMatrix<double>> frobenius_cosines(std::span<const std::vector<C
   pool.run(rectangles.size(), [&](std::size_t task, std::size_t worker) {
     const Rectangle& part = rectangles[task];
     const Defined& set = defined[part.set];
-    const std::span<const ComparedHead> heads = set.heads;
-    comparers[worker].compare(heads.subspan(part.row, part.rows), heads.subspan(part.col, part.cols),
-                              [&](std::size_t i, std::size_t j, double cosine) {
-                                const std::size_t row = set.place[part.row + i];
-                                const std::size_t col = set.place[part.col + j];
-                                similarities[part.set](row, col) = cosine;
-                                similarities[part.set](col, row) = cosine;
-                              });
+    const auto rows = std::span(set.heads).subspan(part.row, part.rows);
+    const auto cols = std::span(set.heads).subspan(part.col, part.cols);
+    OwnedMatrix<double>& similarity = similarities[part.set];
+    auto& [block, pair] = comparers[worker];
+    bool multiplied = false;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t j = 0; j < cols.size(); ++j) {
+        const bool in_place = serves_in_place(rows[i], cols[j]);
+        if (in_place && !std::exchange(multiplied, true)) block.multiply(rows, cols);
+        const double inner = in_place ? block.inner(i, j) : pair.inner(rows[i], cols[j]);
+        const double cosine = inner / rows[i].norm / cols[j].norm;  // not finite if `inner` overflowed
+        constexpr double overflowed = std::numeric_limits<double>::quiet_NaN();
+        const std::size_t row = set.place[part.row + i];
+        const std::size_t col = set.place[part.col + j];
+        similarity(row, col) = similarity(col, row) =
+            std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : overflowed;
+      }
+    }
   });
   return similarities;
 }

@@ -50,8 +50,7 @@ struct HeadMatrix {
   OwnedMatrix<double> values;  // [heads, heads]; NaN if undefined
 };
 
-/// Means of the similarity and of its absolute value over all pairs of different heads whose similarity is
-/// finite.
+/// Means of the similarity and of its absolute value over all pairs of different heads, where it is finite.
 struct OffDiagonal {
   std::optional<double> mean;
   std::optional<double> mean_abs;

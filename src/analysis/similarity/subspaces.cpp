@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -53,7 +51,7 @@ std::vector<double> cosines_between(const Subspace& a, const Subspace& b) {
   return cosines;
 }
 
-/// Returns the random baseline of SubspaceAngles::kernel: the mean over all pairs of different heads, and the
+/// Returns the random baseline of SubspaceAngles::values: the mean over all pairs of different heads, and the
 /// square root of the mean variance of a pair. Both are undefined if no pair is defined.
 RandomNull null_of(const SubspaceAngles& angles) {
   double mean = 0;
@@ -61,7 +59,7 @@ RandomNull null_of(const SubspaceAngles& angles) {
   double pairs = 0;
   for (std::size_t a = 0; a < angles.heads.size(); ++a) {
     for (std::size_t b = 0; b < angles.heads.size(); ++b) {
-      if (a == b || !std::isfinite(angles.kernel(a, b)) || angles.dimension < 2) continue;
+      if (a == b || !std::isfinite(angles.values(a, b)) || angles.dimension < 2) continue;
       const RandomNull null = projection_kernel_null(angles.dimension, *angles.ranks[a], *angles.ranks[b]);
       mean += null.mean;
       variance += null.deviation * null.deviation;
@@ -92,21 +90,20 @@ SubspaceAngles angles_of(const HeadGroup& group, std::span<const Subspace> subsp
     angles.dimension = subspace.dimension;
   }
   const std::size_t heads = group.heads.size();
-  angles.kernel = OwnedMatrix<double>(heads, heads);
+  angles.values = OwnedMatrix<double>(heads, heads);
   angles.cosines.assign(heads * heads * angles.angles, kUndefined);
   for (std::size_t a = 0; a < heads; ++a) {
     for (std::size_t b = 0; b < heads; ++b) {
-      angles.kernel(a, b) = kUndefined;
+      angles.values(a, b) = kUndefined;
       if (!angles.ranks[a] || !angles.ranks[b]) continue;
       const auto [low, high] = std::minmax(group.place[a], group.place[b]);
       const std::vector<double>& own = cosines[low * count + high];
       const double ranks = static_cast<double>(*angles.ranks[a]) * static_cast<double>(*angles.ranks[b]);
-      angles.kernel(a, b) = std::min(dot(own, own) / std::sqrt(ranks), 1.0);
+      angles.values(a, b) = std::min(dot(own, own) / std::sqrt(ranks), 1.0);
       std::ranges::copy(
           own, angles.cosines.begin() + static_cast<std::ptrdiff_t>((a * heads + b) * angles.angles));
     }
   }
-  angles.off_diagonal = off_diagonal(angles.kernel.view());
   angles.null = null_of(angles);
   return angles;
 }
@@ -123,15 +120,12 @@ ProjectionAnalysis analyze(const SharedFactors<CircuitFactor>& shared, Projectio
     analysis.heads.push_back(subspaces[shared.item_of_head[i]].spectrum);
     analysis.heads.back().head = heads[i];
   }
-  // Maps the items of a group to the index of its result, because layers can share all subspaces.
-  std::map<std::pair<std::vector<std::size_t>, std::vector<std::size_t>>, std::size_t> known;
   for (const HeadGroup& group : group_heads(heads, shared.item_of_head, across_layers)) {
-    const auto [entry, is_new] = known.emplace(std::pair(group.items, group.place), analysis.angles.size());
-    if (is_new) {
+    if (group.same == analysis.angles.size()) {
       analysis.angles.push_back(angles_of(group, subspaces, pool));
       continue;
     }
-    analysis.angles.push_back(SubspaceAngles(analysis.angles[entry->second]));
+    analysis.angles.push_back(SubspaceAngles(analysis.angles[group.same]));
     analysis.angles.back().heads.assign(group.heads.begin(), group.heads.end());
     analysis.angles.back().layer = group.layer;
   }
@@ -149,14 +143,13 @@ RandomNull projection_kernel_null(std::size_t dimension, std::size_t rank_a, std
 
 std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,
                                                   const forward::Selection& selection,
-                                                  const SubspacesOptions& options, Pool& pool,
+                                                  const WeightsOptions& options, Pool& pool,
                                                   Warnings& warnings) {
   std::vector<ProjectionAnalysis> analyses;
   for (const Projection projection : kAllProjections) {
     const auto shared = share_factors<CircuitFactor>(
         model, selection, options.fold_norm,
-        [&](std::size_t layer) { return projection_factor(model, layer, projection, options.fold_norm); },
-        [](const CircuitFactor& factor, std::size_t head) { return factor.slice_of(head); });
+        [&](std::size_t layer) { return projection_factor(model, layer, projection, options.fold_norm); });
     if (!shared) continue;
     analyses.push_back(analyze(*shared, projection, selection.heads, options.across_layers, pool));
     for (const ProjectionSpectrum& head : analyses.back().heads) {

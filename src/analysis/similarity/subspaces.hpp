@@ -39,21 +39,16 @@ struct RandomNull {
 [[nodiscard]] RandomNull projection_kernel_null(std::size_t dimension, std::size_t rank_a,
                                                 std::size_t rank_b);
 
-/// The angles between the subspaces of the heads of one layer, or of all selected heads.
-struct SubspaceAngles {
-  std::optional<std::size_t> layer;  // nullopt: heads of all selected layers
-  std::vector<model::HeadId> heads;
+/// The angles between the subspaces of the heads of one layer, or of all selected heads. `values` are the
+/// kernels |U_a^T U_b|_F^2 / sqrt(r_a r_b) in [0, 1] (see projection_kernel_null).
+struct SubspaceAngles : HeadMatrix {
   std::vector<std::optional<std::size_t>> ranks;  // [heads]: dimension of each subspace
   std::size_t dimension = 0;                      // dimension of the space that contains the subspaces
-  /// [heads, heads], in [0, 1]: |U_a^T U_b|_F^2 / sqrt(r_a r_b), see projection_kernel_null. NaN if
-  /// undefined.
-  OwnedMatrix<double> kernel;
   /// Cosines of the principal angles of each pair of heads, in descending order, [heads, heads, angles]. A
   /// pair has as many angles as the smaller of its two ranks; the remaining entries are NaN.
   std::vector<double> cosines;
   std::size_t angles = 0;  // the largest of `ranks`
-  OffDiagonal off_diagonal;
-  RandomNull null;  // random baseline, averaged over the pairs of different heads
+  RandomNull null;         // random baseline, averaged over the pairs of different heads
 
   [[nodiscard]] std::span<const double> cosines_of(std::size_t a, std::size_t b) const {
     return std::span(cosines).subspan((a * heads.size() + b) * angles, angles);
@@ -66,18 +61,13 @@ struct ProjectionAnalysis {
   std::vector<SubspaceAngles> angles;     // one per layer, or one for all selected heads
 };
 
-struct SubspacesOptions {
-  bool across_layers = false;  // compare all selected heads instead of only heads of the same layer
-  bool fold_norm = false;      // see circuit_factors
-};
-
 /// Computes the ranks of the projections of the selected heads and the angles between their subspaces
 /// (definitions in docs/metrics.md). Skips a projection if a selected layer does not have it. The results of
 /// a projection of a head are undefined if all its weights are zero or if a weight is not finite; the warning
 /// `undefined_projection` counts these projections.
 [[nodiscard]] std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,
                                                                 const forward::Selection& selection,
-                                                                const SubspacesOptions& options, Pool& pool,
+                                                                const WeightsOptions& options, Pool& pool,
                                                                 Warnings& warnings);
 
 }  // namespace attnctl::analysis

@@ -77,8 +77,7 @@ std::span<const float> folded_gain(const model::Model& model, std::size_t layer)
   return gain(config.embedding.norm, model.embedding()->norm);
 }
 
-/// Returns the gain of the last norm of the encoder. The keys and values of cross-attention are computed from
-/// the output of this norm.
+/// Returns the gain of the last norm of the encoder, before the keys and values of cross-attention.
 static std::span<const float> memory_gain(const model::Model& model) {
   const model::ModelConfig& config = model.config();
   if (config.decoder.value().encoder_norm.kind != model::NormKind::none) return model.encoder_norm().gain;
@@ -131,6 +130,7 @@ std::vector<HeadGroup> group_heads(const std::vector<model::HeadId>& heads,
       group.place.push_back(static_cast<std::size_t>(found - group.items.begin()));
       if (found == group.items.end()) group.items.push_back(item);
     }
+    while (groups[group.same].items != group.items || groups[group.same].place != group.place) ++group.same;
   });
   return groups;
 }

@@ -17,6 +17,16 @@
 
 namespace attnctl::analysis {
 
+/// Options of analyze_weights and analyze_subspaces.
+struct WeightsOptions {
+  bool across_layers = false;  // compare all selected heads instead of only heads of the same layer
+  bool fold_norm = false;      // see circuit_factors
+  // Only for analyze_weights:
+  std::size_t directions = 0;  // maximum number of principal directions per circuit of a head
+  bool streamed =
+      false;  // release the weights of a layer before the next layer, unless across_layers is true
+};
+
 /// The two circuits of a head (Elhage et al. 2021): QK = W_Q W_K^T for scores, OV = W_V W_O for outputs.
 enum class Circuit { qk, ov };
 
@@ -77,8 +87,7 @@ class CircuitFactor {
     return by_rows_ ? stored_.row_range(first, count * width_) : stored_.col_range(first, count * width_);
   }
   [[nodiscard]] bool by_rows() const { return by_rows_; }
-  /// Returns whether stored() returns the complete slices: no gain is set, and the weight is not stored as a
-  /// product.
+  /// Returns whether stored() returns the complete slices: no gain is set, and the weight is one matrix.
   [[nodiscard]] bool in_place() const { return gain_.empty() && other_.data == nullptr; }
 
  private:
@@ -112,6 +121,8 @@ class CircuitFactor {
 struct CircuitFactors {
   CircuitFactor left;
   CircuitFactor right;
+
+  [[nodiscard]] static std::size_t slice_of(std::size_t head) { return head; }
 };
 
 /// The four projections of a head. W_Q, W_K and W_V read the input of the attention; W_O writes its output.
@@ -164,12 +175,11 @@ struct SharedFactors {
 };
 
 /// Returns the factors of the selected heads, or nullopt if read(layer) returns nullopt for a selected layer.
-/// number(factors, head) must return the same number for those heads of a layer that share an item.
+/// Heads of a layer with the same slice_of() share an item.
 template <typename Factors>
 [[nodiscard]] std::optional<SharedFactors<Factors>> share_factors(
     const model::Model& model, const forward::Selection& selection, bool fold_norm,
-    const std::function<std::optional<Factors>(std::size_t layer)>& read,
-    const std::function<std::size_t(const Factors& factors, std::size_t head)>& number) {
+    const std::function<std::optional<Factors>(std::size_t layer)>& read) {
   SharedFactors<Factors> shared;
   std::map<std::pair<const Factors*, std::size_t>, std::size_t> known;
   for (const model::HeadId id : selection.heads) {
@@ -182,8 +192,8 @@ template <typename Factors>
       found = shared.factors.emplace(source, std::move(*factors)).first;
     }
     const Factors* const factors = &found->second;
-    const std::pair key(factors, number(*factors, id.head));
-    const auto [entry, is_new] = known.emplace(key, shared.items.size());
+    const auto [entry, is_new] =
+        known.emplace(std::pair(factors, factors->slice_of(id.head)), shared.items.size());
     if (is_new) shared.items.push_back({factors, id.head});
     shared.item_of_head.push_back(entry->second);
   }
@@ -196,6 +206,7 @@ struct HeadGroup {
   std::span<const model::HeadId> heads;
   std::vector<std::size_t> items;  // indices of the items, each once
   std::vector<std::size_t> place;  // [heads]: index into `items`
+  std::size_t same = 0;  // index of the first group with these items and places: layers can share weights
 };
 
 /// Groups the heads by layer, or in one group if `across_layers` is true. `item_of_head` is

@@ -66,8 +66,7 @@ struct CompositionOptions {
 ///
 /// No d x d matrix is formed. Let W_V = Q R and S = Q' R' be QR decompositions, with M = L S^T. The norm of
 /// W_OV M then equals that of (R W_O) (R' L^T)^T. Both matrices of this product are scaled to norm 1 in
-/// double and multiplied in float32, which changes a score by about 1e-7. Results do not depend on the number
-/// of threads.
+/// double and multiplied in float32, which changes a score by about 1e-7. Threads do not change the results.
 [[nodiscard]] std::vector<Composition> analyze_composition(const model::Model& model,
                                                            const forward::Selection& selection,
                                                            const CompositionOptions& options, Pool& pool);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <iterator>
-#include <map>
 #include <span>
 #include <utility>
 
@@ -58,20 +57,18 @@ AnalyzedCircuit analyze(const SharedFactors<CircuitFactors>::Item& item, std::si
 }
 
 /// Returns the similarities of the heads of each group. Each distinct set of circuits is compared once.
-std::vector<SubspaceSimilarity> similarities_of(const std::vector<HeadGroup>& groups,
-                                                std::span<const AnalyzedCircuit> circuits, Pool& pool) {
-  std::vector<std::vector<ComparedHead>> sets;
-  std::map<std::vector<std::size_t>, std::size_t> set_of_items;
-  for (const HeadGroup& group : groups) {
-    if (!set_of_items.emplace(group.items, sets.size()).second) continue;
-    std::vector<ComparedHead>& set = sets.emplace_back();
-    for (const std::size_t item : group.items) set.push_back(circuits[item].compared);
+std::vector<HeadMatrix> similarities_of(const std::vector<HeadGroup>& groups,
+                                        std::span<const AnalyzedCircuit> circuits, Pool& pool) {
+  std::vector<std::vector<ComparedHead>> sets(groups.size());  // empty if it is that of an earlier group
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].same != g) continue;
+    for (const std::size_t item : groups[g].items) sets[g].push_back(circuits[item].compared);
   }
   const std::vector<OwnedMatrix<double>> cosines = frobenius_cosines(sets, pool);
-  std::vector<SubspaceSimilarity> similarities;
+  std::vector<HeadMatrix> similarities;
   for (const HeadGroup& group : groups) {
-    const OwnedMatrix<double>& of_set = cosines[set_of_items.at(group.items)];
-    SubspaceSimilarity& similarity = similarities.emplace_back();
+    const OwnedMatrix<double>& of_set = cosines[group.same];
+    HeadMatrix& similarity = similarities.emplace_back();
     similarity.layer = group.layer;
     similarity.heads.assign(group.heads.begin(), group.heads.end());
     similarity.values = OwnedMatrix<double>(group.heads.size(), group.heads.size());
@@ -79,19 +76,16 @@ std::vector<SubspaceSimilarity> similarities_of(const std::vector<HeadGroup>& gr
       for (std::size_t j = 0; j < group.heads.size(); ++j)
         similarity.values(i, j) = of_set(group.place[i], group.place[j]);
     }
-    similarity.off_diagonal = off_diagonal(similarity.values.view());
   }
   return similarities;
 }
 
-/// Appends the results of the selected heads to `analysis`. Returns false if a selected layer does not have
-/// the circuit.
+/// Appends the results of the heads to `analysis`. Returns false if a selected layer has no such circuit.
 bool add_circuit(const model::Model& model, const forward::Selection& selection,
                  const WeightsOptions& options, Pool& pool, CircuitAnalysis& analysis) {
   const auto shared = share_factors<CircuitFactors>(
       model, selection, options.fold_norm,
-      [&](std::size_t layer) { return circuit_factors(model, layer, analysis.circuit, options.fold_norm); },
-      [](const CircuitFactors& /*factors*/, std::size_t head) { return head; });
+      [&](std::size_t layer) { return circuit_factors(model, layer, analysis.circuit, options.fold_norm); });
   if (!shared) return false;
   std::vector<AnalyzedCircuit> circuits(shared->items.size());
   std::vector<FactorBuffers> buffers(pool.size());

@@ -14,14 +14,6 @@
 
 namespace attnctl::analysis {
 
-struct WeightsOptions {
-  bool across_layers = false;  // one similarity matrix over all selected heads instead of one per layer
-  bool fold_norm = false;      // see circuit_factors
-  std::size_t directions = 0;  // maximum number of principal directions per circuit of a head
-  /// Releases the weights of each layer before the next layer. Ignored if across_layers is true.
-  bool streamed = false;
-};
-
 /// The singular values and ranks of one circuit (QK or OV) of one head.
 struct HeadSpectrum {
   model::HeadId head;
@@ -38,15 +30,10 @@ struct HeadSpectrum {
   OwnedMatrix<float> right;  // the first t right singular vectors, [t, dimension of right]
 };
 
-/// The Frobenius cosines between the circuits of the heads of one layer, or of all selected heads.
-struct SubspaceSimilarity : HeadMatrix {
-  OffDiagonal off_diagonal;
-};
-
 struct CircuitAnalysis {
   Circuit circuit = Circuit::qk;
-  std::vector<HeadSpectrum> heads;             // in selection order
-  std::vector<SubspaceSimilarity> similarity;  // one per layer, or one for all selected heads
+  std::vector<HeadSpectrum> heads;     // in selection order
+  std::vector<HeadMatrix> similarity;  // Frobenius cosines: one per layer, or one for all selected heads
 };
 
 struct WeightsAnalysis {

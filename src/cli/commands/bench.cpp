@@ -187,13 +187,9 @@ class BenchStages {
     request.selection = selection_;
     request.form = form;
     Warnings unused;
-    const inspect::RunResults run{.request = request,
-                                  .model = open_.model,
-                                  .vocabulary = open_.vocabulary,
-                                  .batch = batch_,
-                                  .warnings = unused,
-                                  .components = components_,
-                                  .arrays = captured_};
+    const forward::RunContext context{.pool = session_.pool, .warnings = unused};
+    const inspect::RunResults run{
+        {request, open_.model, open_.vocabulary, batch_, batch_, context}, components_, {}, captured_};
     const report::WriteOptions options{.number = {}, .pool = &session_.pool};
     if (form == Form::document) return report::write_json(out, inspect::results_of(run).document, options);
     if (form == Form::tables)

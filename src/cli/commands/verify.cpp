@@ -241,11 +241,7 @@ struct VerifyRun {
     analysis::CompareObserver observer(passes);
     forward::Observer* const observers[] = {&observer};
     forward::RunContext context = session.context();
-    if (grid) {
-      analysis::run_axial(open.model, batch, *grid, selection, observers, context);
-    } else {
-      forward::run_forward(open.model, batch, selection, observers, context);
-    }
+    analysis::run_axial(open.model, batch, grid, selection, observers, context);
     return observer.finish(reference);
   }
 

@@ -31,9 +31,8 @@ class Visibility {
   /// Returns a range that contains the ranges of all queries [first, first + count). `count` is at least 1.
   [[nodiscard]] KeyRange of_queries(std::size_t first, std::size_t count) const;
 
-  /// Returns the keys that strided attention allows for query i: the keys near the query, then the keys
-  /// before them and the keys after them whose distance from the query is a multiple of the stride. No key is
-  /// returned twice.
+  /// Returns the keys that strided attention allows for query i, each once: the keys near the query, then the
+  /// keys before them and the keys after them whose distance from the query is a multiple of the stride.
   [[nodiscard]] std::array<KeySteps, 3> strides_of(std::size_t i) const;
 
   /// Adds the sequence's score mask to the scores of query i and these keys. Sets the scores of hidden keys

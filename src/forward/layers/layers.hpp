@@ -15,8 +15,7 @@
 #include "model/model.hpp"
 
 // Parts of the forward pass other than attention: products with weights, norms and convolutions (dense.cpp),
-// MLPs and experts (mlp.cpp), the embeddings before the first layer and the output head after the last one
-// (ends.cpp).
+// MLPs and experts (mlp.cpp), embeddings and the output head (ends.cpp).
 namespace attnctl::forward {
 
 /// Memory for a matrix, used again for every layer and every Block (a group of sequences).
@@ -54,8 +53,7 @@ void run_dense(Pool& pool, const Dense& product);
 /// Computes both products, which have the same shapes, then up.out = gate.out * up.out for each element.
 void run_gated(Pool& pool, const Dense& gate, const Dense& up);
 
-/// Normalises each row: out = N(x), both [rows, width]. x and out may be the same memory. NormKind::none
-/// copies the rows.
+/// Normalises the rows of x [rows, width] to out, which may be x. NormKind::none copies the rows.
 void apply_norm(Pool& pool, const model::NormConfig& config, const model::NormWeights& weights,
                 MatrixView<const float> x, MatrixView<float> out);
 
