@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 
-#include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 
@@ -20,7 +18,7 @@ struct FileFormat {
   std::string_view extension;  // lower case
   std::string_view name;
   bool (*plausible)(std::string_view content);  // returns false if the first bytes rule out this format
-  void (*read)(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
+  void (*read)(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 };
 
 bool begins_like_json(std::string_view content) {
@@ -126,7 +124,7 @@ std::size_t Checkpoint::find(std::string_view name) const {
   return found != all.end() && found->name == name ? static_cast<std::size_t>(found - all.begin()) : npos;
 }
 
-void read_weights(const Path& path, Status absent, FileCheckpoint& checkpoint, Warnings& warnings) {
+void read_weights(const Path& path, Status absent, Checkpoint& checkpoint, Warnings& warnings) {
   const MappedFile& file = checkpoint.map(path, absent);
   const FileFormat* const format = find_format(path);
   if (format == nullptr) refuse_extension(path);
@@ -135,8 +133,9 @@ void read_weights(const Path& path, Status absent, FileCheckpoint& checkpoint, W
 }
 
 std::unique_ptr<Checkpoint> open_checkpoint(const Path& path, Warnings& warnings, Status absent) {
-  auto checkpoint = std::make_unique<FileCheckpoint>();
+  auto checkpoint = std::make_unique<Checkpoint>();
   read_weights(path, absent, *checkpoint, warnings);
+  checkpoint->sort();
   return checkpoint;
 }
 

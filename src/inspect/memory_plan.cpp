@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "analysis/patterns/adapters.hpp"
-#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl::inspect {
 namespace {

@@ -9,10 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "base/checked.hpp"
 #include "base/numbers.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/readers.hpp"
-#include "checkpoint/source.hpp"
 #include "model/binding/binding.hpp"
 #include "model/families/family.hpp"
 
@@ -572,10 +571,6 @@ const checkpoint::ModelSource& Model::source() const {
   return shared_->source;
 }
 
-const std::string& Model::name() const {
-  return shared_->source.given;
-}
-
 Model Model::with_attention(AttentionKind kind, std::span<const std::size_t> layers) const {
   ModelConfig config = *config_;
   for (const std::size_t layer : layers) config.layers.at(layer).attention.kind = kind;
@@ -709,7 +704,7 @@ Model random_layer(const RandomLayer& sizes, Warnings& warnings) {
   source.given = source.config_path = "random layer";
   source.config = {{"model_type", "attention"}, {"heads", sizes.heads}};
   source.config_text = source.config.dump();
-  auto weights = std::make_unique<checkpoint::FileCheckpoint>();
+  auto weights = std::make_unique<checkpoint::Checkpoint>();
   const auto& memory = weights->map("random weights", std::span<const std::byte>());
   const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
   std::uint64_t stream = 1;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "analysis/head_axes.hpp"
-#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl::analysis {
 

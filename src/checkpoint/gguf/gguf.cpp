@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 
@@ -296,11 +296,11 @@ const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_v
   refuse(file, "{}: unsupported type {}; supported: {}", what, name, join_texts(kGgmlTypes, &GgmlType::name));
 }
 
-void read_gguf(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
+void read_gguf(const MappedFile& file, Checkpoint& checkpoint, Warnings& /*warnings*/) {
   const GgufLayout layout = read_gguf_layout(file);
   GgufModel model = map_gguf(file.name(), layout);
-  checkpoint.set_inside(std::make_shared<const nlohmann::ordered_json>(std::move(model.config)),
-                        read_section(file.name(), layout.metadata));
+  checkpoint.config = std::make_shared<const nlohmann::ordered_json>(std::move(model.config));
+  checkpoint.tokenizer = read_section(file.name(), layout.metadata);
   for (const GgufMapped& mapped : model.tensors) {
     const GgufTensor& tensor = layout.tensors[mapped.tensor];
     TensorInfo info = {mapped.name, mapped.added != 0 ? DType::f32 : tensor.type->dtype, tensor.shape};

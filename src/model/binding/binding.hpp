@@ -43,7 +43,6 @@ class TensorNames {
   /// Finds a tensor whose name in the checkpoint is `prefix` followed by one of `names`.
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names,
                                                   const std::string& prefix) const;
-  [[nodiscard]] std::optional<LocatedTensor> find_outside_layers(const std::vector<std::string>& names) const;
   /// Finds the weight of a projection. Also throws Error(bad_input) if only one of two factors is stored, or
   /// if both a factor and the whole weight are stored.
   [[nodiscard]] LocatedWeight find_weight(const LinearSpec& spec, const std::string& prefix) const;
@@ -63,9 +62,6 @@ class TensorNames {
 /// Returns true if two tensors have the same type, shape and bytes. Releases the tensors if it reads their
 /// bytes.
 [[nodiscard]] bool same_values(checkpoint::Checkpoint& weights, std::size_t a, std::size_t b);
-
-/// Converts plain names to stored tensors with the default layout.
-[[nodiscard]] std::vector<StoredTensor> stored(const std::vector<std::string>& names);
 
 inline constexpr std::size_t kNoTensor = checkpoint::Checkpoint::npos;
 

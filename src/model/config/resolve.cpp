@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/readers.hpp"
 #include "model/binding/binding.hpp"
 
@@ -77,8 +77,8 @@ std::optional<TokenDropout> resolve_token_dropout(TokenDropout dropout, const Co
 FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, bool self) {
   const DecoderSpec& decoder = *family.decoder;
   FamilySpec part = family;
-  part.stack.layer = self ? decoder.self : decoder.cross;
-  part.stack.relative = self ? decoder.relative : std::nullopt;
+  part.layer = self ? decoder.self : decoder.cross;
+  part.relative = self ? decoder.relative : std::nullopt;
   part.causal = self;
   part.embedding = decoder.embedding;
   part.keys.layers = decoder.layers;
@@ -93,12 +93,13 @@ FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, bo
 /// because the model was trained with the table.
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
                              EmbeddingConfig& embedding) {
-  if (embedding.position == PositionKind::sinusoidal_halves && names.find_outside_layers(spec.position))
+  if (embedding.position == PositionKind::sinusoidal_halves &&
+      names.find(spec.position, names.outside_layers()))
     embedding.position = PositionKind::learned;
 }
 
 std::size_t token_table(const EmbeddingSpec& spec, const TensorNames& names) {
-  const auto found = names.find_outside_layers(spec.token);
+  const auto found = names.find(spec.token, names.outside_layers());
   return found ? found->index : checkpoint::Checkpoint::npos;
 }
 
@@ -252,7 +253,7 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
 void use_stored_frequencies(const FamilySpec& family, checkpoint::Checkpoint& weights, ModelConfig& model) {
   if (!family.rotary || family.rotary->stored.empty()) return;
   const TensorNames names(family, weights, model.layers.size());
-  const auto found = names.find_outside_layers(family.rotary->stored);
+  const auto found = names.find(family.rotary->stored, names.outside_layers());
   if (!found) return;
   const checkpoint::TensorInfo& info = names.info(*found);
   RotaryConfig rotary = *model.layers.front().attention.rotary;
