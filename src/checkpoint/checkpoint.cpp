@@ -60,14 +60,6 @@ const FileFormat* find_format(const Path& path) {
   return format != std::end(kFormats) ? format : nullptr;
 }
 
-[[noreturn]] void refuse_extension(const Path& path) {
-  const std::string name = lower_case(path.filename().string());
-  if (std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); }))
-    refuse(escaped(path.string()), "unsupported weights format; convert it to safetensors");
-  refuse(escaped(path.string()), "unsupported extension, need one of {}",
-         join_texts(kFormats, &FileFormat::extension, " "));
-}
-
 /// A type of files, for error messages about a file whose format is not the expected one.
 struct ContentType {
   std::string_view bytes;   // first bytes of such files
@@ -127,7 +119,13 @@ std::size_t Checkpoint::find(std::string_view name) const {
 void read_weights(const Path& path, Status absent, Checkpoint& checkpoint, Warnings& warnings) {
   const MappedFile& file = checkpoint.map(path, absent);
   const FileFormat* const format = find_format(path);
-  if (format == nullptr) refuse_extension(path);
+  if (format == nullptr) {
+    const std::string name = lower_case(path.filename().string());
+    if (std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); }))
+      refuse(file.name(), "unsupported weights format; convert it to safetensors");
+    refuse(file.name(), "unsupported extension, need one of {}",
+           join_texts(kFormats, &FileFormat::extension, " "));
+  }
   check_plausible(*format, file);
   format->read(file, checkpoint, warnings);
 }

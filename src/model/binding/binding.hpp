@@ -17,6 +17,7 @@ struct LocatedTensor {
   std::size_t index = 0;  // index in Checkpoint::tensors()
   Axes axes = Axes::out_in;
   Packing packing = Packing::whole;
+  bool operator==(const LocatedTensor&) const = default;
 };
 
 /// The stored weight of a projection: one tensor, two factors, or nothing. The first tensor has the inputs of

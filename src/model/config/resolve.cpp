@@ -98,21 +98,16 @@ void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names
     embedding.position = PositionKind::learned;
 }
 
-std::size_t token_table(const EmbeddingSpec& spec, const TensorNames& names) {
-  const auto found = names.find(spec.token, names.outside_layers());
-  return found ? found->index : checkpoint::Checkpoint::npos;
-}
-
 /// Sets the properties of the head that depend on the stored tensors: present, tied and bias.
 void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
                          checkpoint::Checkpoint& weights, HeadConfig& head) {
   const HeadSpec& spec = *family.head;
   const TensorNames names(family, weights, model.layers.size());
   const auto decoder = names.find(spec.decoder.weight, "");
-  const auto token = token_table(family.decoder ? family.decoder->embedding : family.embedding, names);
+  const EmbeddingSpec& embedding = family.decoder ? family.decoder->embedding : family.embedding;
+  const auto token = names.find(embedding.token, names.outside_layers());
   // Some programs store a tied output matrix a second time.
-  head.tied =
-      !decoder || (token != checkpoint::Checkpoint::npos && same_values(weights, decoder->index, token));
+  head.tied = !decoder || (token && same_values(weights, decoder->index, token->index));
   if (spec.bias_if_stored) head.bias = names.find(spec.decoder.bias, "").has_value();
   const auto is_stored = [&](const LinearSpec& part) {
     return names.find(part.weight, "") || names.find(part.bias, "");
@@ -177,8 +172,8 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
     const TensorNames names(family, *source.weights, model.layers.size());
     prefer_stored_positions(family.embedding, names, model.embedding);
     prefer_stored_positions(family.decoder->embedding, names, decoder.embedding);
-    decoder.shares_tokens =
-        token_table(family.embedding, names) == token_table(family.decoder->embedding, names);
+    decoder.shares_tokens = names.find(family.embedding.token, names.outside_layers()) ==
+                            names.find(family.decoder->embedding.token, names.outside_layers());
   }
   for (std::size_t i = 0; i < self_layers.size(); ++i) {
     model.layers.push_back(self_layers[i]);

@@ -7,8 +7,8 @@ namespace {
 void gpt_neox(FamilySpec& spec) {
   spec.prefixes = {"gpt_neox.", ""};
   spec.layer_prefixes = {"layers.{}."};
-  spec.layer.query = spec.layer.key = spec.layer.value =
-      linear_with_bias_if("attention.query_key_value", "attention_bias", true, Packing::by_head);
+  set_packed(spec.layer,
+             linear_with_bias_if("attention.query_key_value", "attention_bias", true, Packing::by_head));
   spec.layer.output = linear_with_bias_if("attention.dense", "attention_bias", true);
   spec.layer.attention_norm = layer_norm("input_layernorm");
   spec.layer.mlp_norm = layer_norm("post_attention_layernorm");
@@ -30,7 +30,7 @@ void gpt_neox(FamilySpec& spec) {
 void gpt2(FamilySpec& spec) {
   spec.prefixes = {"transformer.", ""};
   spec.layer_prefixes = {"h.{}."};
-  spec.layer.query = spec.layer.key = spec.layer.value = conv1d("attn.c_attn", Packing::query_key_value);
+  set_packed(spec.layer, conv1d("attn.c_attn", Packing::query_key_value));
   spec.layer.output = conv1d("attn.c_proj");
   spec.layer.attention_norm = layer_norm("ln_1");
   spec.layer.mlp_norm = layer_norm("ln_2");
@@ -57,17 +57,14 @@ void gpt2(FamilySpec& spec) {
 /// GPT-BigCode is like GPT-2, but has torch.nn.Linear layers. By default all heads share one key/value head.
 /// If /multi_query is false, every head has its own, and the projections are packed by head.
 void gpt_bigcode(FamilySpec& spec) {
-  LayerSpec& layer = spec.layer;
-  layer.query = layer.key = layer.value = packed_linear("attn.c_attn", Packing::query_key_value);
-  layer.output = linear("attn.c_proj");
-  layer.mlp = {linear("mlp.c_fc"), linear("mlp.c_proj")};
+  set_packed(spec.layer, packed_linear("attn.c_attn", Packing::query_key_value));
+  spec.layer.output = linear("attn.c_proj");
+  spec.layer.mlp = {linear("mlp.c_fc"), linear("mlp.c_proj")};
   spec.keys.kv_heads.default_value = 1;
   spec.keys.activation.default_value = "gelu_pytorch_tanh";
   spec.keys.inverse_layer_if = "";
   spec.variants.push_back({"multi_query", false, true, [](FamilySpec& row) {
-                             LayerSpec& packed = row.layer;
-                             packed.query = packed.key = packed.value =
-                                 packed_linear("attn.c_attn", Packing::by_head);
+                             set_packed(row.layer, packed_linear("attn.c_attn", Packing::by_head));
                              row.keys.kv_heads = {};
                            }});
 }
@@ -110,9 +107,7 @@ void gptj(FamilySpec& spec) {
 }
 
 void codegen(FamilySpec& spec) {
-  LayerSpec& layer = spec.layer;
-  layer.query = layer.key = layer.value = packed_linear("attn.qkv_proj", Packing::in_four_blocks);
-  layer.query.bias = layer.key.bias = layer.value.bias = {};
+  set_packed(spec.layer, {.weight = {{"attn.qkv_proj.weight", Axes::out_in, Packing::in_four_blocks}}});
 }
 
 void opt(FamilySpec& spec) {
@@ -157,9 +152,8 @@ void opt(FamilySpec& spec) {
 void bloom(FamilySpec& spec) {
   spec.prefixes = {"transformer.", ""};
   spec.layer_prefixes = {"h.{}."};
-  LayerSpec& layer = spec.layer;
-  layer.query = layer.key = layer.value = packed_linear("self_attention.query_key_value", Packing::by_head);
-  layer.output = linear("self_attention.dense");
+  set_packed(spec.layer, packed_linear("self_attention.query_key_value", Packing::by_head));
+  spec.layer.output = linear("self_attention.dense");
   spec.embedding = {.token = {"word_embeddings.weight"}, .norm = layer_norm("word_embeddings_layernorm")};
   spec.final_norm = layer_norm("ln_f");
   spec.head = plain_head("lm_head");
@@ -180,8 +174,7 @@ void bloom(FamilySpec& spec) {
 }
 
 void pack_falcon(LayerSpec& layer, Packing packing) {
-  layer.query = layer.key = layer.value =
-      linear_with_bias_if("self_attention.query_key_value", "bias", false, packing);
+  set_packed(layer, linear_with_bias_if("self_attention.query_key_value", "bias", false, packing));
 }
 
 /// Falcon models have one key/value head (7B), several key/value heads that groups of heads share (40B), or
@@ -235,7 +228,7 @@ void falcon(FamilySpec& spec) {
 
 void mpt(FamilySpec& spec) {
   spec.layer_prefixes = {"blocks.{}."};
-  spec.layer.query = spec.layer.key = spec.layer.value = packed_linear("attn.Wqkv", Packing::query_key_value);
+  set_packed(spec.layer, packed_linear("attn.Wqkv", Packing::query_key_value));
   spec.layer.output = linear("attn.out_proj");
   spec.layer.attention_norm = norm_without_bias("norm_1");
   spec.layer.mlp_norm = norm_without_bias("norm_2");

@@ -173,8 +173,7 @@ void modernbert(FamilySpec& spec) {
   spec.prefixes = {"model.", ""};
   spec.layer_prefixes = {"layers.{}."};
   LayerSpec& layer = spec.layer;
-  layer.query = layer.key = layer.value =
-      linear_with_bias_if("attn.Wqkv", "attention_bias", false, Packing::query_key_value);
+  set_packed(layer, linear_with_bias_if("attn.Wqkv", "attention_bias", false, Packing::query_key_value));
   layer.output = linear_with_bias_if("attn.Wo", "attention_bias");
   layer.attention_norm = layer_norm("attn_norm");
   layer.mlp_norm = layer_norm("mlp_norm");

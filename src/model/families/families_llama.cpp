@@ -232,10 +232,9 @@ void phi(FamilySpec& spec) {
 }
 
 void phi3(FamilySpec& spec) {
-  LayerSpec& layer = spec.layer;
-  layer.query = layer.key = layer.value = packed_linear("self_attn.qkv_proj", Packing::query_key_value);
-  layer.mlp.gate = layer.mlp.up = packed_linear("mlp.gate_up_proj", Packing::gate_up);
-  remove_biases(layer);
+  set_packed(spec.layer, packed_linear("self_attn.qkv_proj", Packing::query_key_value));
+  spec.layer.mlp.gate = spec.layer.mlp.up = packed_linear("mlp.gate_up_proj", Packing::gate_up);
+  remove_biases(spec.layer);
   spec.keys.kv_heads = {{"num_key_value_heads"}, {}};
   spec.keys.d_head = {};
   set_defaults(spec.keys, {.mlp_width = 8192, .vocabulary = 32064, .max_positions = 4096});
