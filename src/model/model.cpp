@@ -418,14 +418,10 @@ template <typename Weights, typename Read>
 Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, const Read& read) {
   const std::lock_guard lock(tensors.mutex());
   if (!slot) {
-    struct Held {
-      Owners owners;
-      Weights weights;
-    };
-    const auto held = std::make_shared<Held>();
-    WeightReader reader(tensors, held->owners, pool);
-    held->weights = read(reader);
-    slot = Lease<Weights>(held, &held->weights);
+    const auto held = std::make_shared<std::pair<Owners, Weights>>();
+    WeightReader reader(tensors, held->first, pool);
+    held->second = read(reader);
+    slot = Lease<Weights>(held, &held->second);
   }
   return slot;
 }

@@ -76,16 +76,10 @@ void decode_q8_0(const std::byte* block, float* values) {
   for (std::size_t i = 0; i < kBlock; ++i) values[i] = scaled(scale, signed_at(block + 2 + i));
 }
 
-/// The scale and minimum of a sub-block of Q4_K or Q5_K. A stored integer q has the value scale * q -
-/// minimum.
-struct ScaledBlock {
-  float scale;
-  float minimum;
-};
-
-/// Returns the scale and minimum of sub-block `part` (0 to 7). Each has six bits. They are packed into 12
-/// bytes after the two float16 numbers at the beginning of the block.
-ScaledBlock scaled_block(const std::byte* block, std::size_t part) {
+/// Returns the scale and minimum of sub-block `part` (0 to 7) of Q4_K or Q5_K. A stored integer q has the
+/// value scale * q - minimum. Scale and minimum have six bits each. They are packed into 12 bytes after the
+/// two float16 numbers at the beginning of the block.
+std::pair<float, float> scaled_block(const std::byte* block, std::size_t part) {
   const std::byte* packed = block + 4;
   int scale = 0;
   int minimum = 0;

@@ -258,7 +258,7 @@ class TensorBinder {
     }
     for (const StoredTensor& name : names) {
       const auto other = find({&name, 1});
-      if (other && other->index != found->index) bound_.alternatives.push_back({other->index, found->index});
+      if (other && other->index != found->index) bound_.alternatives.emplace_back(other->index, found->index);
     }
     return found;
   }
@@ -518,7 +518,7 @@ class TensorBinder {
     bound_.head_decoder =
         linear(spec.decoder, {!head.tied, head.bias}, width, {.each = embedding.vocabulary});
     if (head.tied) {
-      if (const auto copy = find(spec.decoder.weight)) bound_.alternatives.push_back({copy->index, token});
+      if (const auto copy = find(spec.decoder.weight)) bound_.alternatives.emplace_back(copy->index, token);
       bound_.head_decoder.weight = {
           .tensor = token, .axes = Axes::out_in, .in = width, .outputs = Slices::whole(embedding.vocabulary)};
     }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
@@ -153,13 +154,10 @@ struct Binding {
   BoundNorm head_norm;
   std::vector<bool> used;  // for each tensor of the checkpoint, whether the model uses it
 
-  /// A stored tensor that could be used for a weight for which another tensor is used: the weight under a
-  /// second name, or an output matrix where the embedding is used. The values of the two tensors may differ.
-  struct Alternative {
-    std::size_t tensor = kNoTensor;
-    std::size_t bound = kNoTensor;  // the tensor that is used instead
-  };
-  std::vector<Alternative> alternatives;
+  /// Stored tensors that could be used for a weight, each with the tensor that is used instead: the weight
+  /// under a second name, or an output matrix where the embedding is used. The values of the two tensors may
+  /// differ.
+  std::vector<std::pair<std::size_t, std::size_t>> alternatives;
 };
 
 /// Finds all tensors that a configuration needs. Throws one Error(bad_input) for all missing tensors, wrong
