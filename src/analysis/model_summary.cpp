@@ -392,7 +392,7 @@ Cell position_of(const FamilySpec& row) {
   if (row.rotary && row.rotary->pairing == model::RotaryPairing::interleaved) rotary += " interleaved";
   if (row.rotary && row.rotary->fraction != 1) rotary += fmt::format(" {}", row.rotary->fraction);
   words.add(may(row, [](const FamilySpec& each) { return each.rotary.has_value(); }), rotary);
-  words.add(may(row, [](const FamilySpec& each) { return each.alibi != model::AlibiSlopes::none; }), "ALiBi");
+  words.add(may(row, [](const FamilySpec& each) { return each.alibi.has_value(); }), "ALiBi");
   words.add(row.relative.has_value(), "relative buckets");
   words.add(row.disentangled.has_value(), "disentangled");
   return words.cell();

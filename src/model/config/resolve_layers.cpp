@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <memory>
 
@@ -22,26 +23,14 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
   return d_model / heads;
 }
 
-/// Returns 2^(-8 t / heads) for t = 1 to heads.
-std::vector<float> power_of_two_slopes(std::size_t heads) {
-  std::vector<float> slopes(heads);
-  for (std::size_t t = 0; t < heads; ++t)
-    slopes[t] = static_cast<float>(std::exp2(-8.0 * static_cast<double>(t + 1) / static_cast<double>(heads)));
-  return slopes;
-}
-
-std::vector<float> alibi_slopes(AlibiSlopes rule, std::size_t heads) {
-  std::size_t power = 1;
-  while (2 * power <= heads) power *= 2;
-  if (power == heads) return power_of_two_slopes(heads);
-  const std::vector<float> finer = power_of_two_slopes(2 * power);
+/// Returns the ALiBi slopes. Slope t (from 1) for n heads, a power of 2, is 2^(-8 t / n). If p is the largest
+/// power of 2 up to `heads`, the result has all slopes for p heads, which are the slopes 2, 4, 6, ... for 2 p
+/// heads, then the slopes 1, 3, 5, ... for 2 p heads.
+std::vector<float> alibi_slopes(std::size_t heads) {
+  const std::size_t n = 2 * std::bit_floor(heads);
   std::vector<float> slopes;
-  if (rule == AlibiSlopes::nearest_power) {
-    slopes = power_of_two_slopes(power);
-  } else {
-    for (std::size_t t = 1; t < finer.size(); t += 2) slopes.push_back(finer[t]);
-  }
-  for (std::size_t t = 0; slopes.size() < heads; t += 2) slopes.push_back(finer[t]);
+  for (std::size_t t = 2; slopes.size() < heads; t = t == n ? 1 : t + 2)
+    slopes.push_back(static_cast<float>(std::exp2(-8.0 * static_cast<double>(t) / static_cast<double>(n))));
   return slopes;
 }
 
@@ -303,9 +292,9 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   attention.soft_cap = static_cast<float>(config.number(keys.soft_cap));
   attention.sinks = !layer.sinks.empty();
   attention.causal = family.causal || config.flag(keys.causal_if);
-  if (family.alibi != AlibiSlopes::none) {
-    AlibiConfig alibi = family.alibi_config;
-    alibi.slopes = alibi_slopes(family.alibi, attention.heads);
+  if (family.alibi) {
+    AlibiConfig alibi = *family.alibi;
+    alibi.slopes = alibi_slopes(attention.heads);
     alibi.counts_visible = family.embedding_config.counts_visible;
     attention.alibi = std::make_shared<const AlibiConfig>(std::move(alibi));
   }

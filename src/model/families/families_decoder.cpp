@@ -167,7 +167,7 @@ void bloom(FamilySpec& spec) {
   spec.keys.activation = {{}, "gelu_new"};
   spec.parallel = false;
   spec.rotary.reset();
-  spec.alibi = AlibiSlopes::nearest_power;
+  spec.alibi.emplace();
   spec.embedding_config.counts_visible = true;
   spec.variants = {{"apply_residual_connection_post_layernorm", true, false,
                     [](FamilySpec& row) { row.place = NormPlace::stream; }}};
@@ -194,7 +194,7 @@ void falcon(FamilySpec& spec) {
   spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
   spec.keys.activation = {{"activation"}, "gelu"};
   spec.parallel = true;
-  spec.alibi = AlibiSlopes::none;
+  spec.alibi.reset();
   spec.rotary = RotarySpec{};
   spec.variants = {{"multi_query", false, true,
                     [](FamilySpec& row) {
@@ -221,8 +221,7 @@ void falcon(FamilySpec& spec) {
                     }},
                    {"alibi", true, false, [](FamilySpec& row) {
                       row.rotary.reset();
-                      row.alibi = AlibiSlopes::nearest_power;
-                      row.alibi_config.rounded = true;
+                      row.alibi.emplace().rounded = true;
                     }}};
 }
 
@@ -244,8 +243,7 @@ void mpt(FamilySpec& spec) {
   spec.keys.activation.default_value = "gelu";
   spec.keys.scale.names = {"attn_config/softmax_scale"};
   spec.keys.clip.names = {"attn_config/clip_qkv"};
-  spec.alibi = AlibiSlopes::next_power;
-  spec.alibi_config.from_last = true;
+  spec.alibi->from_last = true;
   spec.embedding_config.counts_visible = false;
   spec.variants = {};
 }

@@ -254,14 +254,6 @@ struct HeadSpec {
   bool tied_by_default = true;
 };
 
-/// The ALiBi slopes of a family with h heads. Slope t (from 1) for n heads, a power of 2, is 2^(-8 t / n). If
-/// h is a power of 2, both rules give the h slopes for h heads. Otherwise p is the next lower power of 2.
-enum class AlibiSlopes {
-  none,
-  nearest_power,  // all slopes for p heads, then slopes 1, 3, 5, ... for 2 p heads, h in total
-  next_power      // slopes 2, 4, 6, ... for 2 p heads, then slopes 1, 3, 5, ... for 2 p heads, h in total
-};
-
 struct FamilySpec;
 
 /// A change of a FamilySpec that applies if the configuration key `key` has the value `value`.
@@ -314,9 +306,8 @@ struct FamilySpec {
   // The fields of the next three structs that the family and its variants determine. resolve_config() sets
   // the other fields.
   EmbeddingConfig embedding_config = {};  // its counts_visible also applies to ALiBi
-  AlibiConfig alibi_config = {};
+  std::optional<AlibiConfig> alibi = {};  // nullopt if the model has no ALiBi
   ExpertsConfig experts_config = {};
-  AlibiSlopes alibi = AlibiSlopes::none;
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
   std::optional<RotarySpec> rotary = {};
   std::optional<WindowKeys> window = {};
