@@ -83,16 +83,16 @@ class TensorCache {
       return {found.get(), count};
     }
     const auto loan = borrow(tensor);
-    const checkpoint::TensorView& view = loan->view;
+    const checkpoint::TensorView& view = *loan;
     const bool is_new = checked_.insert(tensor).second;
     const bool aligned = reinterpret_cast<std::uintptr_t>(view.bytes.data()) % alignof(float) == 0;
     if (view.dtype == DType::f32 && aligned) {
-      if (is_new) read(*loan, pool, {.check = true}, [](std::size_t, std::span<const std::byte>) {});
+      if (is_new) read(tensor, view, pool, {.check = true}, [](std::size_t, std::span<const std::byte>) {});
       owners.push_back(loan);
       return {reinterpret_cast<const float*>(view.bytes.data()), count};
     }
     const std::shared_ptr<float[]> made = std::make_unique_for_overwrite<float[]>(count);
-    read(*loan, pool, {.check = is_new, .forget = true},
+    read(tensor, view, pool, {.check = is_new, .forget = true},
          [&](std::size_t first, std::span<const std::byte> bytes) {
            convert(view.dtype, bytes, std::span(made.get() + first, bytes.size() / size_of(view.dtype)));
          });
@@ -106,9 +106,10 @@ class TensorCache {
   [[nodiscard]] LookupTable table(std::size_t tensor, Owners& owners) {
     const auto loan = borrow(tensor);
     if (checked_.insert(tensor).second)
-      read(*loan, nullptr, {.check = true, .forget = true}, [](std::size_t, std::span<const std::byte>) {});
+      read(tensor, *loan, nullptr, {.check = true, .forget = true},
+           [](std::size_t, std::span<const std::byte>) {});
     owners.push_back(loan);
-    checkpoint::TensorView view = loan->view;
+    checkpoint::TensorView view = *loan;
     if (view.shape.size() == 3) view.shape.erase(view.shape.begin());  // [1, rows, width]
     return {view};
   }
@@ -118,28 +119,19 @@ class TensorCache {
   [[nodiscard]] std::recursive_mutex& mutex() { return mutex_; }
 
  private:
-  /// The use of a tensor of the checkpoint. A new loan of a tensor may begin before the destructor of the
-  /// previous one has run. Therefore loans are counted, and the tensor is released when the count is 0.
-  struct Loan {
-    Loan(TensorCache& from, std::size_t index)
-        : cache(from), tensor(index), view(from.weights_.tensor(index)) {
-      ++cache.loan_counts_[tensor];
-    }
-    ~Loan() {
-      const std::lock_guard lock(cache.mutex_);
-      if (--cache.loan_counts_[tensor] == 0) cache.weights_.release(tensor);
-    }
-    Loan(const Loan&) = delete;
-    Loan& operator=(const Loan&) = delete;
-
-    TensorCache& cache;
-    std::size_t tensor;
-    checkpoint::TensorView view;
-  };
-
-  std::shared_ptr<const Loan> borrow(std::size_t tensor) {
+  /// Borrows a tensor from the checkpoint. A new loan of a tensor may begin before the end of the previous
+  /// one. Therefore loans are counted, and the tensor is released when the count is 0.
+  std::shared_ptr<const checkpoint::TensorView> borrow(std::size_t tensor) {
     auto loan = loans_[tensor].lock();
-    if (!loan) loans_[tensor] = loan = std::make_shared<const Loan>(*this, tensor);
+    if (loan) return loan;
+    auto view = std::make_unique<const checkpoint::TensorView>(weights_.tensor(tensor));
+    ++loan_counts_[tensor];
+    loan = {view.release(), [this, tensor](const checkpoint::TensorView* returned) {
+              const std::unique_ptr<const checkpoint::TensorView> owner(returned);
+              const std::lock_guard lock(mutex_);
+              if (--loan_counts_[tensor] == 0) weights_.release(tensor);
+            }};
+    loans_[tensor] = loan;
     return loan;
   }
 
@@ -151,8 +143,8 @@ class TensorCache {
   /// Calls work(first, bytes) for ranges that together cover all elements of a tensor, in parallel if `pool`
   /// is not null. `first` is the index of the first element of a range.
   template <typename Work>
-  void read(const Loan& loan, Pool* pool, ReadOptions options, const Work& work) {
-    const checkpoint::TensorView& view = loan.view;
+  void read(std::size_t tensor, const checkpoint::TensorView& view, Pool* pool, ReadOptions options,
+            const Work& work) {
     const std::size_t size = size_of(view.dtype);
     const std::size_t count = view.bytes.size() / size;
     std::atomic<std::size_t> non_finite = 0;
@@ -167,10 +159,10 @@ class TensorCache {
         work(begin, bytes);
       };
       tasks > 1 ? pool->run(tasks, run) : run(0, 0);
-      if (options.forget) weights_.forget(loan.tensor, view.bytes.subspan(first * size, length * size));
+      if (options.forget) weights_.forget(tensor, view.bytes.subspan(first * size, length * size));
     }
     if (non_finite == 0) return;
-    const checkpoint::TensorInfo& info = weights_.tensors()[loan.tensor];
+    const checkpoint::TensorInfo& info = weights_.tensors()[tensor];
     warnings_.add(
         "non_finite_weight",
         fmt::format("{}: tensor \"{}\": {} is the first value that is not finite (number of such values: {})",
@@ -181,8 +173,8 @@ class TensorCache {
   std::recursive_mutex mutex_;
   checkpoint::Checkpoint& weights_;
   Warnings& warnings_;
-  std::map<std::size_t, std::size_t> loan_counts_;          // key: index of the tensor
-  std::map<std::size_t, std::weak_ptr<const Loan>> loans_;  // key: index of the tensor
+  std::map<std::size_t, std::size_t> loan_counts_;                            // key: index of the tensor
+  std::map<std::size_t, std::weak_ptr<const checkpoint::TensorView>> loans_;  // key: index of the tensor
   std::map<std::size_t, std::weak_ptr<const float[]>> converted_;
   std::set<std::size_t> checked_;
 };
