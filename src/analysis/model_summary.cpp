@@ -13,8 +13,8 @@
 #include <fmt/ranges.h>
 
 #include "analysis/head_axes.hpp"
-#include "base/checked.hpp"
-#include "checkpoint/source.hpp"
+#include "base/numbers.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "model/accounting/accounting.hpp"
 #include "model/families/family.hpp"
 
@@ -386,15 +386,15 @@ Cell position_of(const FamilySpec& row) {
   if (row.rotary && row.rotary->pairing == model::RotaryPairing::interleaved) rotary += " interleaved";
   if (row.rotary && row.rotary->fraction != 1) rotary += fmt::format(" {}", row.rotary->fraction);
   words.add(may(row, [](const FamilySpec& each) { return each.rotary.has_value(); }), rotary);
-  words.add(may(row, [](const FamilySpec& each) { return each.alibi != model::AlibiSlopes::none; }), "ALiBi");
-  words.add(row.stack.relative.has_value(), "relative buckets");
-  words.add(row.stack.disentangled.has_value(), "disentangled");
+  words.add(may(row, [](const FamilySpec& each) { return each.alibi.has_value(); }), "ALiBi");
+  words.add(row.relative.has_value(), "relative buckets");
+  words.add(row.disentangled.has_value(), "disentangled");
   return words.cell();
 }
 
 Cell activation_of(const FamilySpec& row) {
   if (row.keys.activation.default_value.empty()) return {};
-  const model::LayerSpec& layer = row.stack.layer;
+  const model::LayerSpec& layer = row.layer;
   const bool gated =
       !layer.mlp.gate.weight.empty() || (layer.experts && !layer.experts->each.gate.weight.empty());
   return row.keys.activation.default_value + (gated ? ", gated" : "");
@@ -419,7 +419,7 @@ constexpr std::pair<model::Packing, const char*> kPackings[] = {
 
 Cell packing_of(const FamilySpec& row) {
   const auto packed = [](const FamilySpec& each, model::Packing packing) {
-    const model::LayerSpec& layer = each.stack.layer;
+    const model::LayerSpec& layer = each.layer;
     std::vector<const model::LinearSpec*> linears = {&layer.query, &layer.mlp.up};
     if (layer.experts) linears.push_back(&layer.experts->each.up);
     return std::ranges::any_of(linears, [&](const model::LinearSpec* linear) {
@@ -430,7 +430,7 @@ Cell packing_of(const FamilySpec& row) {
   Words words;
   for (const auto& [packing, name] : kPackings)
     words.add(may(row, [&, wanted = packing](const FamilySpec& each) { return packed(each, wanted); }), name);
-  const auto& query = row.stack.layer.query.weight;
+  const auto& query = row.layer.query.weight;
   words.add(!query.empty() && query.front().axes == model::Axes::in_out, "[in, out]");
   return words.cell();
 }
@@ -442,19 +442,19 @@ bool is_set(const model::NumberKey& key, double neutral) {
 Cell specials_of(const FamilySpec& row) {
   Words words;
   const model::ConfigKeys& keys = row.keys;
-  const model::LayerSpec& layer = row.stack.layer;
+  const model::LayerSpec& layer = row.layer;
   words.add(may(row,
                 [](const FamilySpec& each) {
                   return !each.keys.kv_heads.names.empty() || each.keys.kv_heads.default_value;
                 }),
             "shared key/value heads");
-  words.add(may(row, [](const FamilySpec& each) { return each.stack.layer.query_norm.present(); }),
+  words.add(may(row, [](const FamilySpec& each) { return each.layer.query_norm.present(); }),
             "norm of q and k");
   words.add(!layer.sinks.empty(), "sinks");
   words.add(layer.experts.has_value(), "experts");
-  words.add(row.stack.convolution.has_value(), "convolution");
+  words.add(row.convolution.has_value(), "convolution");
   words.add(row.embedding_config.dropout.has_value(), "token dropout");
-  words.add(row.stack.numbered_by_group, "layers share weights");
+  words.add(row.keys.groups.default_value.has_value(), "layers share weights");
   words.add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "score scale");
   words.add(is_set(keys.soft_cap, 0), "soft cap");
   words.add(is_set(keys.clip, 0), "clipped q k v");

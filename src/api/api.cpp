@@ -15,11 +15,10 @@
 #include <fmt/ranges.h>
 
 #include "attnctl/attnctl.hpp"
-#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
+#include "base/numbers.hpp"
 #include "base/pool.hpp"
-#include "base/warnings.hpp"
 #include "forward/block.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <sys/mman.h>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 
 #ifdef __GLIBC__
 #include <malloc.h>

@@ -5,8 +5,8 @@
 #include <memory>
 #include <new>
 
-#include "base/checked.hpp"
 #include "base/matrix_view.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl {
 

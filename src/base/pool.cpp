@@ -84,14 +84,6 @@ std::string own_cgroup() {
   return {};
 }
 
-/// Returns the number of cores in the affinity mask of the calling thread. The array has bits for 131,072
-/// cores, because the kernel rejects a mask that is smaller than its own.
-std::optional<std::size_t> cores_of_affinity() {
-  std::array<cpu_set_t, 128> set{};
-  if (sched_getaffinity(0, sizeof(set), set.data()) != 0) return std::nullopt;
-  return static_cast<std::size_t>(CPU_COUNT_S(sizeof(set), set.data()));
-}
-
 }  // namespace
 
 struct Pool::State {
@@ -198,7 +190,10 @@ std::optional<std::size_t> cores_of_cgroup(const std::filesystem::path& root, st
 }
 
 std::size_t available_threads() {
-  std::size_t cores = cores_of_affinity().value_or(std::thread::hardware_concurrency());
+  std::size_t cores = std::thread::hardware_concurrency();
+  std::array<cpu_set_t, 128> set{};  // for 131,072 cores: the kernel rejects a mask smaller than its own
+  if (sched_getaffinity(0, sizeof(set), set.data()) == 0)
+    cores = static_cast<std::size_t>(CPU_COUNT_S(sizeof(set), set.data()));
   const auto quota = cores_of_cgroup("/sys/fs/cgroup", own_cgroup());
   if (quota) cores = std::min(cores, *quota);
   return std::max<std::size_t>(1, cores);

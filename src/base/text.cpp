@@ -177,8 +177,4 @@ std::uint64_t content_hash(std::span<const std::byte> bytes, std::uint64_t seed)
   return XXH64(bytes.empty() ? "" : reinterpret_cast<const char*>(bytes.data()), bytes.size(), seed);
 }
 
-std::string hash_text(std::uint64_t hash) {
-  return fmt::format("{:016x}", hash);
-}
-
 }  // namespace attnctl

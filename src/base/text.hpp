@@ -102,6 +102,8 @@ template <typename Items, typename Name = std::identity>
   return content_hash(std::as_bytes(std::span(text)), seed);
 }
 
-[[nodiscard]] std::string hash_text(std::uint64_t hash);  // 16 hexadecimal digits
+[[nodiscard]] inline std::string hash_text(std::uint64_t hash) {
+  return fmt::format("{:016x}", hash);
+}
 
 }  // namespace attnctl

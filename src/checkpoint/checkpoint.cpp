@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 
-#include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 
@@ -20,7 +18,7 @@ struct FileFormat {
   std::string_view extension;  // lower case
   std::string_view name;
   bool (*plausible)(std::string_view content);  // returns false if the first bytes rule out this format
-  void (*read)(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
+  void (*read)(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 };
 
 bool begins_like_json(std::string_view content) {
@@ -60,14 +58,6 @@ const FileFormat* find_format(const Path& path) {
   const auto* const format =
       std::ranges::find_if(kFormats, [&](const FileFormat& f) { return name.ends_with(f.extension); });
   return format != std::end(kFormats) ? format : nullptr;
-}
-
-[[noreturn]] void refuse_extension(const Path& path) {
-  const std::string name = lower_case(path.filename().string());
-  if (std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); }))
-    refuse(escaped(path.string()), "unsupported weights format; convert it to safetensors");
-  refuse(escaped(path.string()), "unsupported extension, need one of {}",
-         join_texts(kFormats, &FileFormat::extension, " "));
 }
 
 /// A type of files, for error messages about a file whose format is not the expected one.
@@ -126,17 +116,24 @@ std::size_t Checkpoint::find(std::string_view name) const {
   return found != all.end() && found->name == name ? static_cast<std::size_t>(found - all.begin()) : npos;
 }
 
-void read_weights(const Path& path, Status absent, FileCheckpoint& checkpoint, Warnings& warnings) {
+void read_weights(const Path& path, Status absent, Checkpoint& checkpoint, Warnings& warnings) {
   const MappedFile& file = checkpoint.map(path, absent);
   const FileFormat* const format = find_format(path);
-  if (format == nullptr) refuse_extension(path);
+  if (format == nullptr) {
+    const std::string name = lower_case(path.filename().string());
+    if (std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); }))
+      refuse(file.name(), "unsupported weights format; convert it to safetensors");
+    refuse(file.name(), "unsupported extension, need one of {}",
+           join_texts(kFormats, &FileFormat::extension, " "));
+  }
   check_plausible(*format, file);
   format->read(file, checkpoint, warnings);
 }
 
 std::unique_ptr<Checkpoint> open_checkpoint(const Path& path, Warnings& warnings, Status absent) {
-  auto checkpoint = std::make_unique<FileCheckpoint>();
+  auto checkpoint = std::make_unique<Checkpoint>();
   read_weights(path, absent, *checkpoint, warnings);
+  checkpoint->sort();
   return checkpoint;
 }
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
@@ -148,13 +148,11 @@ nlohmann::ordered_json read_config(const MappedFile& file, const JsonTensor& par
 
 }  // namespace
 
-void read_json_weights(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
+void read_json_weights(const MappedFile& file, Checkpoint& checkpoint, Warnings& /*warnings*/) {
   WeightsEvents events;
   events.parse({.file = file.name(), .text = file.text()});
-  if (events.config) {
-    checkpoint.set_inside(std::make_shared<const nlohmann::ordered_json>(read_config(file, *events.config)),
-                          nullptr);
-  }
+  if (events.config)
+    checkpoint.config = std::make_shared<const nlohmann::ordered_json>(read_config(file, *events.config));
   if (const JsonTensor* const twice = sort_by_name(events.tensors, &JsonTensor::name))
     refuse(file.name(), "got the key {} twice, need different keys", in_quotes(twice->name));
   for (const JsonTensor& part : events.tensors) {

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/npy.hpp"
 #include "formats/zip.hpp"
@@ -81,12 +81,6 @@ std::vector<std::byte> to_plain(const formats::NpyHeader& header, std::span<cons
 
 constexpr std::string_view kExtension = ".npy";
 
-struct Array {
-  std::string name;
-  formats::StoredMember member;
-  formats::NpyHeader header;
-};
-
 /// Reads the NPY header of an archive member. Of a compressed member, only the header is unpacked.
 formats::NpyHeader member_header(const MappedFile& file, const formats::StoredMember& member) {
   const std::string where = formats::at_member(file, member);
@@ -105,7 +99,7 @@ formats::NpyHeader member_header(const MappedFile& file, const formats::StoredMe
 
 }  // namespace
 
-void read_npy(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
+void read_npy(const MappedFile& file, Checkpoint& checkpoint, Warnings& /*warnings*/) {
   const std::string_view text = file.text();
   const std::size_t end = formats::npy_header_end(file.name(), text.substr(0, formats::kNpyPreamble));
   if (end > text.size()) {
@@ -122,30 +116,21 @@ void read_npy(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& /*wa
                  });
 }
 
-void read_npz(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings) {
-  std::vector<Array> arrays;
-  for (formats::StoredMember& member : formats::read_zip_directory(file)) {
+void read_npz(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings) {
+  for (const formats::StoredMember& member : formats::read_zip_directory(file)) {
     if (!member.name.ends_with(kExtension)) {
       warnings.add("ignored_member", formats::at_member(file, member) + " is not an NPY array");
       continue;
     }
-    std::string name = member.name.substr(0, member.name.size() - kExtension.size());
-    formats::NpyHeader header = member_header(file, member);
-    arrays.push_back({std::move(name), std::move(member), std::move(header)});
-  }
-  // Up to here, the arrays are in the order of the member names, which differs from that of the tensor names:
-  // "a-b.npy" is before "a.npy", but "a" is before "a-b".
-  std::ranges::sort(arrays, {}, &Array::name);
-  for (const Array& array : arrays) {
-    const auto& [name, member, header] = array;
+    const std::string name = member.name.substr(0, member.name.size() - kExtension.size());
+    const formats::NpyHeader header = member_header(file, member);
     const std::uint64_t unpacked = member.deflated ? member.data.size() + member.size : 0;
     checkpoint.add(file, {name, header.dtype, header.shape}, member.data,
                    header.is_plain() ? unpacked : unpacked + 2 * std::uint64_t{member.size},
-                   [array, &file](std::vector<std::byte>& copy) -> std::span<const std::byte> {
-                     const auto data =
-                         formats::unpack(file, array.member, copy).subspan(array.header.data_begin);
-                     if (array.header.is_plain()) return data;
-                     return copy = to_plain(array.header, data);
+                   [member, header, &file](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                     const auto data = formats::unpack(file, member, copy).subspan(header.data_begin);
+                     if (header.is_plain()) return data;
+                     return copy = to_plain(header, data);
                    });
   }
 }

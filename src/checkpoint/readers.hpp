@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,80 +52,9 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
 [[nodiscard]] std::vector<std::byte> to_row_major(const Strided& tensor, std::span<const std::byte> bytes,
                                                   bool swap);
 
-class FileCheckpoint final : public Checkpoint {
- public:
-  /// Checks a tensor and returns its data. If the data must be converted, the function stores the result in
-  /// `copy` and returns the bytes of `copy`; otherwise it returns bytes of the file.
-  using Load = std::function<std::span<const std::byte>(std::vector<std::byte>& copy)>;
-
-  /// Maps a file, or memory in place of a file. The arguments are those of MappedFile.
-  template <typename... Args>
-  const MappedFile& map(const Args&... args) {
-    return files_.emplace_back(args...);
-  }
-
-  /// Adds a tensor, which is stored in `bytes` of `file`, a result of map(). Sets info.file. The tensors of a
-  /// file must be added in the order of their names. `copied` is the value that copied_bytes() returns. If
-  /// `load` is empty, `bytes` is the tensor's data.
-  void add(const MappedFile& file, TensorInfo info, std::span<const std::byte> bytes,
-           std::uint64_t copied = 0, Load load = {}) {
-    info.file = file.name();
-    infos_.push_back(std::move(info));
-    tensors_.push_back({&file, bytes, {}, {}, copied, std::move(load)});
-  }
-  void sort();  // sorts the tensors by name; needed after the tensors of several files were added
-
-  /// Sets the configuration and the tokenizer that the file contains. Each is null if the file does not
-  /// contain it.
-  void set_inside(std::shared_ptr<const nlohmann::ordered_json> config,
-                  std::shared_ptr<const formats::TokenizerSection> tokenizer) {
-    config_ = std::move(config);
-    tokenizer_ = std::move(tokenizer);
-  }
-
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return infos_; }
-  [[nodiscard]] TensorView tensor(std::size_t index) override {
-    const TensorInfo& info = infos_.at(index);
-    Stored& stored = tensors_[index];
-    if (!stored.lent) stored.lent = stored.load ? stored.load(stored.copy) : stored.bytes;
-    return {info.dtype, info.shape, *stored.lent};
-  }
-  void release(std::size_t index) override {
-    tensors_.at(index).file->forget(tensors_[index].bytes);
-    tensors_[index].lent.reset();
-    std::vector<std::byte>().swap(tensors_[index].copy);
-  }
-  void forget(std::size_t index, std::span<const std::byte> part) override {
-    if (tensors_.at(index).copy.empty()) tensors_[index].file->forget(part);
-  }
-  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
-    return tensors_.at(index).copied;
-  }
-  [[nodiscard]] const nlohmann::ordered_json* config() const override { return config_.get(); }
-  [[nodiscard]] std::shared_ptr<const formats::TokenizerSection> tokenizer() const override {
-    return tokenizer_;
-  }
-
- private:
-  struct Stored {
-    const MappedFile* file = nullptr;
-    std::span<const std::byte> bytes;                // where the tensor is stored in the file
-    std::optional<std::span<const std::byte>> lent;  // bytes that tensor() returned, until release()
-    std::vector<std::byte> copy;
-    std::uint64_t copied = 0;
-    Load load;
-  };
-
-  std::deque<MappedFile> files_;  // a deque, because references to the files must stay valid
-  std::vector<TensorInfo> infos_;
-  std::vector<Stored> tensors_;
-  std::shared_ptr<const nlohmann::ordered_json> config_;
-  std::shared_ptr<const formats::TokenizerSection> tokenizer_;
-};
-
-/// Maps a weights file of any format and reads it. The arguments and the errors are those of
-/// open_checkpoint().
-void read_weights(const std::filesystem::path& path, Status absent, FileCheckpoint& checkpoint,
+/// Maps a weights file of any format and adds its tensors in any order. The arguments and the errors are
+/// those of open_checkpoint().
+void read_weights(const std::filesystem::path& path, Status absent, Checkpoint& checkpoint,
                   Warnings& warnings);
 
 // The functions below that have a parameter `checkpoint` add the tensors of a weights file of one format to
@@ -137,32 +63,32 @@ void read_weights(const std::filesystem::path& path, Status absent, FileCheckpoi
 /// Reads a safetensors file (https://github.com/huggingface/safetensors, version 0.3 and later). The file
 /// contains the length of the header in 8 little-endian bytes, the header (a JSON object) and the tensors.
 /// The tensors must fill the rest of the file without gaps or overlaps.
-void read_safetensors(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
+void read_safetensors(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 
 /// Reads JSON weights {"config": {...}, name: nested arrays of numbers, ...}. Values are float32; numbers
 /// outside the range of float32 are errors. This function checks everything but stores no values; tensor()
 /// reads the values.
-void read_json_weights(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
+void read_json_weights(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 
 /// Reads an NPY file, which contains one array. The tensor's name is the file's name without the extension.
-void read_npy(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
+void read_npy(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 
 /// Reads an NPZ archive of arrays. A tensor's name is the name of its archive member without ".npy". Members
 /// with other extensions are ignored, with the warning "ignored_member".
-void read_npz(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
+void read_npz(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 
 /// Reads a torch.save file (pytorch_model.bin, .pt, .pth) without executing any code. The file contains a
 /// dictionary from names to tensors, or a dictionary that contains exactly one dictionary of tensors under
 /// "state_dict", "model_state_dict" or "model". Other values in the dictionary of tensors are ignored, with
 /// the warning "ignored_value". Row-major little-endian tensors are views of the file. tensor() copies other
 /// tensors. Throws Error(limit) like Pickle and formats::read_zip_directory().
-void read_torch_file(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
+void read_torch_file(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 
 /// Reads a little-endian GGUF file of version 2 or 3
 /// (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The tensors have the names and the layout of
 /// a Hugging Face checkpoint; unknown tensors keep their names. config() is made from the metadata. tensor()
 /// decodes quantized tensors to F32 and keeps the result until release().
-void read_gguf(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
+void read_gguf(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 
 /// Reads the tokenizer of a GGUF file. The model's architecture need not be supported. Returns null if the
 /// file has no tokenizer. Throws Error(bad_input).
@@ -171,7 +97,7 @@ void read_gguf(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& war
 /// Reads the shards that an index {"metadata": {"total_size"}, "weight_map": {tensor: file}} lists. They must
 /// be in or below the directory of the index, and have the extension .bin if the index is a .bin.index.json,
 /// otherwise .safetensors. Throws Error(bad_input) also if a shard is missing.
-void read_shard_index(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
+void read_shard_index(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 
 /// Sorts elements by name. Returns the first element that has the same name as the next one, or null if all
 /// names are different.

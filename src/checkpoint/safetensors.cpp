@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
@@ -166,7 +166,7 @@ std::string_view header_text(const MappedFile& file) {
 
 }  // namespace
 
-void read_safetensors(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
+void read_safetensors(const MappedFile& file, Checkpoint& checkpoint, Warnings& /*warnings*/) {
   const std::string_view text = header_text(file);
   HeaderEvents header;
   header.parse({.file = file.name(), .text = text, .byte = kLengthBytes});
@@ -175,7 +175,6 @@ void read_safetensors(const MappedFile& file, FileCheckpoint& checkpoint, Warnin
   const auto data = file.bytes().subspan(kLengthBytes + text.size());
   for (const SafetensorsEntry& entry : header.entries) check_entry(file, entry, data.size());
   check_cover(file, header.entries, data.size());
-  std::ranges::sort(header.entries, {}, &SafetensorsEntry::name);
   for (SafetensorsEntry& entry : header.entries) {
     checkpoint.add(file, {std::move(entry.name), entry.dtype, std::move(entry.shape)},
                    data.subspan(entry.begin, entry.end - entry.begin));

@@ -1,10 +1,9 @@
 #include <map>
-#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
@@ -58,21 +57,7 @@ void warn_of_differences(const MappedFile& file, const Json& index, const Checkp
 
 }  // namespace
 
-void FileCheckpoint::sort() {
-  std::vector<std::size_t> order(infos_.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) -> const std::string& { return infos_[i].name; });
-  std::vector<TensorInfo> infos;
-  std::vector<Stored> tensors;
-  for (const std::size_t i : order) {
-    infos.push_back(std::move(infos_[i]));
-    tensors.push_back(std::move(tensors_[i]));
-  }
-  infos_ = std::move(infos);
-  tensors_ = std::move(tensors);
-}
-
-void read_shard_index(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings) {
+void read_shard_index(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings) {
   const Json index = formats::parse_json_part({.file = file.name(), .text = file.text()});
   const bool torch = lower_case(file.path()).ends_with(".bin.index.json");
   const Json& map = weight_map_of(file, index, torch ? ".bin" : ".safetensors");

@@ -1,5 +1,3 @@
-#include "checkpoint/source.hpp"
-
 #include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
@@ -14,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
@@ -106,10 +105,10 @@ void open_weights_file(const fs::path& file, const std::optional<fs::path>& conf
   const fs::path sibling = file.parent_path() / "config.json";
   if (config) {
     read_config(*config, Status::environment, source);
-  } else if (const nlohmann::ordered_json* inside = source.weights->config()) {
+  } else if (source.weights->config) {
     source.config_path = file;
-    source.config = *inside;
-    source.config_text = inside->dump();
+    source.config = *source.weights->config;
+    source.config_text = source.config.dump();
   } else if (path_exists(sibling)) {
     read_config(sibling, Status::bad_input, source);
     source.directory = file.has_parent_path() ? file.parent_path() : fs::path(".");

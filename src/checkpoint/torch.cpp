@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/pickle.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/zip.hpp"
@@ -65,7 +65,14 @@ class TorchArchive {
   }
 
   [[nodiscard]] TorchLayout read() {
-    const bool big_endian = is_big_endian();
+    bool big_endian = false;
+    if (find("byteorder") != nullptr) {
+      const formats::StoredMember& record = member("byteorder");
+      const std::string_view order = text_of(record.data);
+      if (order != "little" && order != "big")
+        refuse(formats::at_member(file_, record), "got {}, need little or big", in_quotes(order));
+      big_endian = order == "big";
+    }
     const formats::StoredMember& objects = member("data.pkl");
     std::vector<std::byte> unused;  // members are uncompressed
     TorchLayout layout = {
@@ -104,15 +111,6 @@ class TorchArchive {
       refuse(formats::at_member(file_, *found),
              "unsupported: compressed, need members as torch.save stores them");
     return *found;
-  }
-
-  [[nodiscard]] bool is_big_endian() const {
-    if (find("byteorder") == nullptr) return false;
-    const formats::StoredMember& record = member("byteorder");
-    const std::string_view order = text_of(record.data);
-    if (order != "little" && order != "big")
-      refuse(formats::at_member(file_, record), "got {}, need little or big", in_quotes(order));
-    return order == "big";
   }
 
   const MappedFile& file_;
@@ -316,7 +314,7 @@ void check_copies(const MappedFile& file, const std::vector<TorchTensor>& entrie
 
 }  // namespace
 
-void read_torch_file(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings) {
+void read_torch_file(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings) {
   TorchLayout layout =
       file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
   const Pickle& pickle = layout.pickle;

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
 #include "base/progress.hpp"
-#include "base/warnings.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
 #include "forward/run.hpp"

@@ -176,7 +176,14 @@ void JsonTree::on_begin(Container container) {
 void JsonTree::on_end(Container container) {
   OpenContainer done = std::move(open_.back());
   open_.pop_back();
-  if (container == Container::object) refuse_duplicates(done.value);
+  if (container == Container::object) {
+    std::vector<std::string_view> keys;
+    for (const auto& member : done.value.get_ref<const ordered_json::object_t&>())
+      keys.push_back(member.first);
+    std::ranges::sort(keys);
+    const auto twice = std::ranges::adjacent_find(keys);
+    if (twice != keys.end()) refuse("got the key " + in_quotes(*twice) + " twice, need different keys");
+  }
   put(std::move(done.value));
 }
 
@@ -204,14 +211,6 @@ void JsonTree::put(ordered_json value) {
     static_cast<ordered_json::object_t::Container&>(members).emplace_back(std::move(open_.back().key),
                                                                           std::move(value));
   }
-}
-
-void JsonTree::refuse_duplicates(const ordered_json& object) const {
-  std::vector<std::string_view> keys;
-  for (const auto& member : object.get_ref<const ordered_json::object_t&>()) keys.push_back(member.first);
-  std::ranges::sort(keys);
-  const auto twice = std::ranges::adjacent_find(keys);
-  if (twice != keys.end()) refuse("got the key " + in_quotes(*twice) + " twice, need different keys");
 }
 
 }  // namespace attnctl::formats

@@ -102,7 +102,6 @@ class JsonTree : public JsonEvents {
     std::string key;
   };
   void put(nlohmann::ordered_json value);
-  void refuse_duplicates(const nlohmann::ordered_json& object) const;
 
   std::vector<OpenContainer> open_;
   nlohmann::ordered_json root_;

@@ -8,8 +8,8 @@
 
 #include <fmt/ranges.h>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl::formats {
 namespace {

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 
 namespace attnctl::formats {
@@ -298,8 +298,8 @@ void check_overlaps(const MappedFile& file, std::vector<StoredMember>& members) 
 }
 
 void check_total(const MappedFile& file, const std::vector<StoredMember>& members) {
-  const std::uint64_t allowed = saturating_sum<std::uint64_t>(
-      kFreeBytes, checked_mul<std::uint64_t>(kMaxRatio, file.bytes().size()).value_or(UINT64_MAX));
+  const std::uint64_t allowed =
+      saturating_sum<std::uint64_t>(kFreeBytes, saturating_product(kMaxRatio, file.bytes().size()));
   std::uint64_t total = 0;
   for (const StoredMember& member : members) {
     if (member.deflated) total = saturating_sum(total, member.size);

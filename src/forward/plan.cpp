@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "forward/attention/attention.hpp"
 #include "forward/layers/layers.hpp"
 #include "forward/run.hpp"

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
 #include "base/progress.hpp"
-#include "base/warnings.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"
 

@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.hpp"
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "input/batch.hpp"
 #include "input/conllu.hpp"
 #include "input/json_inputs.hpp"

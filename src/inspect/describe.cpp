@@ -9,7 +9,6 @@
 
 #include "analysis/heads_table.hpp"
 #include "analysis/similarity/head_map.hpp"
-#include "base/checked.hpp"
 #include "base/numbers.hpp"
 
 namespace attnctl::inspect {

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "analysis/patterns/adapters.hpp"
-#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "input/words.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/memory_plan.hpp"

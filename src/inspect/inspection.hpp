@@ -13,7 +13,7 @@
 #include "analysis/patterns/capture.hpp"
 #include "analysis/patterns/pattern_metrics.hpp"
 #include "analysis/weights/weights.hpp"
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "forward/block.hpp"
 #include "input/batch.hpp"
 #include "inspect/catalogue.hpp"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl::inspect {
 namespace {

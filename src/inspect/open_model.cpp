@@ -11,7 +11,6 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/source.hpp"
 #include "forward/block.hpp"
 
 namespace attnctl::inspect {
@@ -132,7 +131,7 @@ std::vector<std::size_t> parse_ranges(const std::string& option, const std::stri
 
 OpenModel open_model(const std::string& model, const std::optional<std::string>& config, Warnings& warnings) {
   checkpoint::ModelSource source = checkpoint::open_model_source(model, config, warnings);
-  tokenizer::TokenizerOrigin tokenizer{source.directory, source.weights->tokenizer()};
+  tokenizer::TokenizerOrigin tokenizer{source.directory, source.weights->tokenizer};
   model::Model bound = model::Model::bind(std::move(source), warnings);
   tokenizer::Vocabulary vocabulary;
   if (!bound.config().vocabulary.empty()) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "forward/run.hpp"
 #include "input/sequences.hpp"
 #include "model/model.hpp"

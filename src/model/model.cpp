@@ -9,10 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "base/checked.hpp"
 #include "base/numbers.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/readers.hpp"
-#include "checkpoint/source.hpp"
 #include "model/binding/binding.hpp"
 #include "model/families/family.hpp"
 
@@ -84,16 +83,16 @@ class TensorCache {
       return {found.get(), count};
     }
     const auto loan = borrow(tensor);
-    const checkpoint::TensorView& view = loan->view;
+    const checkpoint::TensorView& view = *loan;
     const bool is_new = checked_.insert(tensor).second;
     const bool aligned = reinterpret_cast<std::uintptr_t>(view.bytes.data()) % alignof(float) == 0;
     if (view.dtype == DType::f32 && aligned) {
-      if (is_new) read(*loan, pool, {.check = true}, [](std::size_t, std::span<const std::byte>) {});
+      if (is_new) read(tensor, view, pool, {.check = true}, [](std::size_t, std::span<const std::byte>) {});
       owners.push_back(loan);
       return {reinterpret_cast<const float*>(view.bytes.data()), count};
     }
     const std::shared_ptr<float[]> made = std::make_unique_for_overwrite<float[]>(count);
-    read(*loan, pool, {.check = is_new, .forget = true},
+    read(tensor, view, pool, {.check = is_new, .forget = true},
          [&](std::size_t first, std::span<const std::byte> bytes) {
            convert(view.dtype, bytes, std::span(made.get() + first, bytes.size() / size_of(view.dtype)));
          });
@@ -107,9 +106,10 @@ class TensorCache {
   [[nodiscard]] LookupTable table(std::size_t tensor, Owners& owners) {
     const auto loan = borrow(tensor);
     if (checked_.insert(tensor).second)
-      read(*loan, nullptr, {.check = true, .forget = true}, [](std::size_t, std::span<const std::byte>) {});
+      read(tensor, *loan, nullptr, {.check = true, .forget = true},
+           [](std::size_t, std::span<const std::byte>) {});
     owners.push_back(loan);
-    checkpoint::TensorView view = loan->view;
+    checkpoint::TensorView view = *loan;
     if (view.shape.size() == 3) view.shape.erase(view.shape.begin());  // [1, rows, width]
     return {view};
   }
@@ -119,28 +119,19 @@ class TensorCache {
   [[nodiscard]] std::recursive_mutex& mutex() { return mutex_; }
 
  private:
-  /// The use of a tensor of the checkpoint. A new loan of a tensor may begin before the destructor of the
-  /// previous one has run. Therefore loans are counted, and the tensor is released when the count is 0.
-  struct Loan {
-    Loan(TensorCache& from, std::size_t index)
-        : cache(from), tensor(index), view(from.weights_.tensor(index)) {
-      ++cache.loan_counts_[tensor];
-    }
-    ~Loan() {
-      const std::lock_guard lock(cache.mutex_);
-      if (--cache.loan_counts_[tensor] == 0) cache.weights_.release(tensor);
-    }
-    Loan(const Loan&) = delete;
-    Loan& operator=(const Loan&) = delete;
-
-    TensorCache& cache;
-    std::size_t tensor;
-    checkpoint::TensorView view;
-  };
-
-  std::shared_ptr<const Loan> borrow(std::size_t tensor) {
+  /// Borrows a tensor from the checkpoint. A new loan of a tensor may begin before the end of the previous
+  /// one. Therefore loans are counted, and the tensor is released when the count is 0.
+  std::shared_ptr<const checkpoint::TensorView> borrow(std::size_t tensor) {
     auto loan = loans_[tensor].lock();
-    if (!loan) loans_[tensor] = loan = std::make_shared<const Loan>(*this, tensor);
+    if (loan) return loan;
+    auto view = std::make_unique<const checkpoint::TensorView>(weights_.tensor(tensor));
+    ++loan_counts_[tensor];
+    loan = {view.release(), [this, tensor](const checkpoint::TensorView* returned) {
+              const std::unique_ptr<const checkpoint::TensorView> owner(returned);
+              const std::lock_guard lock(mutex_);
+              if (--loan_counts_[tensor] == 0) weights_.release(tensor);
+            }};
+    loans_[tensor] = loan;
     return loan;
   }
 
@@ -152,8 +143,8 @@ class TensorCache {
   /// Calls work(first, bytes) for ranges that together cover all elements of a tensor, in parallel if `pool`
   /// is not null. `first` is the index of the first element of a range.
   template <typename Work>
-  void read(const Loan& loan, Pool* pool, ReadOptions options, const Work& work) {
-    const checkpoint::TensorView& view = loan.view;
+  void read(std::size_t tensor, const checkpoint::TensorView& view, Pool* pool, ReadOptions options,
+            const Work& work) {
     const std::size_t size = size_of(view.dtype);
     const std::size_t count = view.bytes.size() / size;
     std::atomic<std::size_t> non_finite = 0;
@@ -168,10 +159,10 @@ class TensorCache {
         work(begin, bytes);
       };
       tasks > 1 ? pool->run(tasks, run) : run(0, 0);
-      if (options.forget) weights_.forget(loan.tensor, view.bytes.subspan(first * size, length * size));
+      if (options.forget) weights_.forget(tensor, view.bytes.subspan(first * size, length * size));
     }
     if (non_finite == 0) return;
-    const checkpoint::TensorInfo& info = weights_.tensors()[loan.tensor];
+    const checkpoint::TensorInfo& info = weights_.tensors()[tensor];
     warnings_.add(
         "non_finite_weight",
         fmt::format("{}: tensor \"{}\": {} is the first value that is not finite (number of such values: {})",
@@ -182,8 +173,8 @@ class TensorCache {
   std::recursive_mutex mutex_;
   checkpoint::Checkpoint& weights_;
   Warnings& warnings_;
-  std::map<std::size_t, std::size_t> loan_counts_;          // key: index of the tensor
-  std::map<std::size_t, std::weak_ptr<const Loan>> loans_;  // key: index of the tensor
+  std::map<std::size_t, std::size_t> loan_counts_;                            // key: index of the tensor
+  std::map<std::size_t, std::weak_ptr<const checkpoint::TensorView>> loans_;  // key: index of the tensor
   std::map<std::size_t, std::weak_ptr<const float[]>> converted_;
   std::set<std::size_t> checked_;
 };
@@ -419,14 +410,10 @@ template <typename Weights, typename Read>
 Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, const Read& read) {
   const std::lock_guard lock(tensors.mutex());
   if (!slot) {
-    struct Held {
-      Owners owners;
-      Weights weights;
-    };
-    const auto held = std::make_shared<Held>();
-    WeightReader reader(tensors, held->owners, pool);
-    held->weights = read(reader);
-    slot = Lease<Weights>(held, &held->weights);
+    const auto held = std::make_shared<std::pair<Owners, Weights>>();
+    WeightReader reader(tensors, held->first, pool);
+    held->second = read(reader);
+    slot = Lease<Weights>(held, &held->second);
   }
   return slot;
 }
@@ -572,10 +559,6 @@ const checkpoint::ModelSource& Model::source() const {
   return shared_->source;
 }
 
-const std::string& Model::name() const {
-  return shared_->source.given;
-}
-
 Model Model::with_attention(AttentionKind kind, std::span<const std::size_t> layers) const {
   ModelConfig config = *config_;
   for (const std::size_t layer : layers) config.layers.at(layer).attention.kind = kind;
@@ -709,7 +692,7 @@ Model random_layer(const RandomLayer& sizes, Warnings& warnings) {
   source.given = source.config_path = "random layer";
   source.config = {{"model_type", "attention"}, {"heads", sizes.heads}};
   source.config_text = source.config.dump();
-  auto weights = std::make_unique<checkpoint::FileCheckpoint>();
+  auto weights = std::make_unique<checkpoint::Checkpoint>();
   const auto& memory = weights->map("random weights", std::span<const std::byte>());
   const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
   std::uint64_t stream = 1;

@@ -7,15 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
-#include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "model/config/config.hpp"
-
-namespace attnctl::checkpoint {
-struct ModelSource;  // checkpoint/source.hpp
-}  // namespace attnctl::checkpoint
 
 namespace attnctl::model {
 
@@ -164,7 +160,8 @@ class Model {
 
   [[nodiscard]] const ModelConfig& config() const { return *config_; }
   [[nodiscard]] const checkpoint::ModelSource& source() const;
-  [[nodiscard]] const std::string& name() const;  // the MODEL argument of the command, for messages
+  /// The MODEL argument of the command, for messages.
+  [[nodiscard]] const std::string& name() const { return source().given; }
 
   /// Returns a copy of this model with attention of kind `kind` in `layers`. The copy shares the weights.
   [[nodiscard]] Model with_attention(AttentionKind kind, std::span<const std::size_t> layers) const;

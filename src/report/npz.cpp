@@ -11,16 +11,17 @@
 #include <stdexcept>
 #include <string_view>
 #include <sys/types.h>
+#include <system_error>
 #include <unistd.h>
 #include <unordered_set>
 #include <vector>
 
 #include <zlib.h>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/interrupt.hpp"
+#include "base/numbers.hpp"
 #include "formats/npy.hpp"
 #include "formats/zip.hpp"
 #include "report/writers.hpp"
@@ -67,7 +68,7 @@ class Spool {
   }
   [[noreturn]] void refuse(const char* what) const {
     fail(Status::environment, "{}: cannot {} a temporary file: {} (set TMPDIR to use another directory)",
-         name_, what, error_text(errno));
+         name_, what, std::generic_category().message(errno));
   }
 
   std::string name_;

@@ -12,7 +12,6 @@
 
 #include <fmt/ranges.h>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 
 /// The types of results that analyses return and writers read: Table (rows of cells), Tensor (an array of
 /// numbers), Record (named values, tensors and tables, for JSON), PageBlock (a part of a text page) and View

@@ -10,7 +10,7 @@
 #include "base/files/input_file.hpp"
 #include "base/numbers.hpp"
 #include "base/text.hpp"
-#include "checkpoint/source.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "forward/run.hpp"
 
 namespace attnctl::study {
@@ -32,40 +32,29 @@ std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence) {
   return positions;
 }
 
-/// A view of another checkpoint in which the values of each floating-point matrix are shuffled. A matrix is
-/// shuffled at its first use.
-class ShuffledCheckpoint final : public checkpoint::Checkpoint {
- public:
-  ShuffledCheckpoint(checkpoint::Checkpoint& original, std::uint64_t seed)
-      : original_(original), seed_(seed) {}
-
-  [[nodiscard]] std::span<const checkpoint::TensorInfo> tensors() const override {
-    return original_.tensors();
-  }
-  [[nodiscard]] checkpoint::TensorView tensor(std::size_t index) override {
-    checkpoint::TensorView view = original_.tensor(index);
-    if (view.shape.size() < 2 || !is_floating(view.dtype)) return view;
-    const auto [entry, inserted] = shuffled_.try_emplace(index);
-    std::vector<std::byte>& bytes = entry->second;
-    if (inserted) {
-      bytes.assign(view.bytes.begin(), view.bytes.end());
-      Random random(seed_, index);
+/// Returns the tensors of `original`, which must outlive the result. The values of each floating-point matrix
+/// are shuffled at its first use.
+std::unique_ptr<checkpoint::Checkpoint> shuffled_checkpoint(checkpoint::Checkpoint& original,
+                                                            std::uint64_t seed) {
+  auto weights = std::make_unique<checkpoint::Checkpoint>();
+  const MappedFile& memory = weights->map("shuffled weights", std::span<const std::byte>());
+  for (std::size_t index = 0; index < original.tensors().size(); ++index) {
+    const auto load = [&original, seed, index](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+      const checkpoint::TensorView view = original.tensor(index);
+      copy.assign(view.bytes.begin(), view.bytes.end());
+      if (view.shape.size() < 2 || !is_floating(view.dtype)) return copy;
+      Random random(seed, index);
       const std::size_t size = size_of(view.dtype);
-      shuffle(bytes.size() / size, random, [&](std::size_t i, std::size_t j) {
-        std::byte* const value = bytes.data() + i * size;
-        std::swap_ranges(value, value + size, bytes.data() + j * size);
+      shuffle(copy.size() / size, random, [&](std::size_t i, std::size_t j) {
+        std::byte* const value = copy.data() + i * size;
+        std::swap_ranges(value, value + size, copy.data() + j * size);
       });
-    }
-    return {view.dtype, view.shape, bytes};
+      return copy;
+    };
+    weights->add(memory, original.tensors()[index], {}, 0, load);
   }
-  void release(std::size_t index) override { shuffled_.erase(index); }
-  [[nodiscard]] const nlohmann::ordered_json* config() const override { return original_.config(); }
-
- private:
-  checkpoint::Checkpoint& original_;
-  std::uint64_t seed_;
-  std::map<std::size_t, std::vector<std::byte>> shuffled_;
-};
+  return weights;
+}
 
 constexpr std::size_t kMaxFrequencyFile = std::size_t{1} << 30;  // bytes
 constexpr std::size_t kProbeLength = 32;
@@ -189,9 +178,8 @@ std::vector<model::Model> random_twins(const model::Model& model, std::size_t co
   std::vector<model::Model> twins;
   const checkpoint::ModelSource& of = model.source();
   for (std::size_t i = 0; i < count; ++i) {
-    auto weights = std::make_unique<ShuffledCheckpoint>(*of.weights, seed + i);
     checkpoint::ModelSource source{of.given,       of.directory, of.config_path,
-                                   of.config_text, of.config,    std::move(weights)};
+                                   of.config_text, of.config,    shuffled_checkpoint(*of.weights, seed + i)};
     twins.push_back(model::Model::bind(std::move(source), warnings));
   }
   return twins;

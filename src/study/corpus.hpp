@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "input/text_input.hpp"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "analysis/patterns/pattern_metrics.hpp"
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "forward/attention/visibility.hpp"
 #include "forward/run.hpp"
 #include "results/results.hpp"

@@ -14,7 +14,7 @@
 #include "base/files/output_file.hpp"
 #include "base/interrupt.hpp"
 #include "base/text.hpp"
-#include "checkpoint/source.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "support/run.hpp"
 
 using namespace attnctl;

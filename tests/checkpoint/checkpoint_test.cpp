@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include "base/files/input_file.hpp"
-#include "checkpoint/source.hpp"
 #include "support/bytes.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/source.hpp"
 #include "support/bytes.hpp"
 #include "support/capture.hpp"
 #include "support/command_refusal.hpp"

@@ -170,8 +170,8 @@ TEST_CASE("JSON weights are float32, and the nesting gives the shapes") {
       checkpoint->release(index);
     }
   }
-  REQUIRE(checkpoint->config() != nullptr);
-  CHECK(checkpoint->config()->dump() == R"({"model_type":"attention","vocab":["a","b"],"n":[[1],[2,3]]})");
+  REQUIRE(checkpoint->config != nullptr);
+  CHECK(checkpoint->config->dump() == R"({"model_type":"attention","vocab":["a","b"],"n":[[1],[2,3]]})");
   CHECK(checkpoint->tensors().size() == 5);
-  CHECK(open_checkpoint(folder.write("none.json", R"({"W_q":[1]})"), warnings)->config() == nullptr);
+  CHECK(open_checkpoint(folder.write("none.json", R"({"W_q":[1]})"), warnings)->config == nullptr);
 }

@@ -227,7 +227,7 @@ std::string archive(const std::string& pickle) {
 
 std::unique_ptr<Checkpoint> open(const std::string& file) {
   Warnings warnings;
-  auto checkpoint = std::make_unique<FileCheckpoint>();
+  auto checkpoint = std::make_unique<Checkpoint>();
   read_torch_file(checkpoint->map("m.bin", std::as_bytes(std::span(file))), *checkpoint, warnings);
   return checkpoint;
 }
@@ -360,7 +360,7 @@ std::unique_ptr<Checkpoint> open(const std::filesystem::path& path) {
 
 std::unique_ptr<Checkpoint> open_bytes(const std::string& bytes) {
   Warnings warnings;
-  auto checkpoint = std::make_unique<FileCheckpoint>();
+  auto checkpoint = std::make_unique<Checkpoint>();
   read_torch_file(checkpoint->map("memory.bin", std::as_bytes(std::span(bytes))), *checkpoint, warnings);
   return checkpoint;
 }

@@ -12,7 +12,7 @@
 
 #include "analysis/patterns/pattern_metrics.hpp"
 #include "base/dtype.hpp"
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
 #include "support/json_schema.hpp"

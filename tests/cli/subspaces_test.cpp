@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.hpp"
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
 #include "support/golden.hpp"

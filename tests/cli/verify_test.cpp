@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.hpp"
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

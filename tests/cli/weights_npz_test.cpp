@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "base/dtype.hpp"
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "support/bytes.hpp"
 #include "support/golden.hpp"

@@ -12,7 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "base/pool.hpp"
-#include "checkpoint/source.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "forward/run.hpp"
 #include "model/model.hpp"
 #include "support/capture.hpp"

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "checkpoint/source.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 #include "support/mutations.hpp"

@@ -7,11 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "base/checked.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
-#include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/readers.hpp"
 
@@ -40,7 +39,7 @@ void read_all(Open open) {
 /// Reads the fuzzer's bytes as a weights file of one format. Nothing exists in the folder of the file.
 inline void read_all(const std::uint8_t* data, std::size_t size, decltype(checkpoint::read_gguf)* read) {
   read_all([&] {
-    auto checkpoint = std::make_unique<checkpoint::FileCheckpoint>();
+    auto checkpoint = std::make_unique<checkpoint::Checkpoint>();
     Warnings warnings;
     const auto bytes = std::as_bytes(std::span(data, size));
     read(checkpoint->map("/nonexistent/folder/fuzz", bytes), *checkpoint, warnings);

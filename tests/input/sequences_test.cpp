@@ -7,7 +7,6 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "base/warnings.hpp"
 #include "input/words.hpp"
 #include "support/bytes.hpp"
 #include "support/refusal.hpp"

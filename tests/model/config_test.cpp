@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "checkpoint/source.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "formats/json.hpp"
 #include "model/families/family.hpp"
 #include "model/model.hpp"

@@ -170,9 +170,11 @@ namespace {
 /// Lends copies of tensors, and overwrites each copy with NaN when it is released.
 class Lender final : public Checkpoint {
  public:
-  Lender(std::shared_ptr<Checkpoint> from, std::size_t& lent) : from_(std::move(from)), lent_(lent) {}
+  Lender(std::shared_ptr<Checkpoint> from, std::size_t& lent) : from_(std::move(from)), lent_(lent) {
+    const auto& memory = map("weights.bin", std::span<const std::byte>());
+    for (const auto& info : from_->tensors()) add(memory, info, {});
+  }
 
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return from_->tensors(); }
   [[nodiscard]] TensorView tensor(std::size_t index) override {
     const TensorView view = from_->tensor(index);
     std::vector<std::byte>& copy = copies_[index];

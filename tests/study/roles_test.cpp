@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "study/measure.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"

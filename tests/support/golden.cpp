@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/source.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "input/sequences.hpp"
 #include "support/temp_dir.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"

@@ -3,33 +3,10 @@
 #include <cstring>
 #include <utility>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "formats/json.hpp"
 
 namespace attnctl::test {
-namespace {
-
-class MemoryCheckpoint : public checkpoint::Checkpoint {
- public:
-  explicit MemoryCheckpoint(const std::map<std::string, MemoryTensor>& tensors) {
-    for (const auto& [name, tensor] : tensors) {
-      infos_.push_back({name, tensor.dtype, tensor.shape, "weights.bin"});
-      tensors_.push_back(tensor);
-    }
-  }
-  [[nodiscard]] std::span<const checkpoint::TensorInfo> tensors() const override { return infos_; }
-  [[nodiscard]] checkpoint::TensorView tensor(std::size_t index) override {
-    const MemoryTensor& tensor = tensors_.at(index);
-    return {tensor.dtype, tensor.shape, tensor.bytes};
-  }
-
- private:
-  std::vector<checkpoint::TensorInfo> infos_;
-  std::vector<MemoryTensor> tensors_;
-};
-
-}  // namespace
-
 MemoryTensor floats(Shape shape, const std::vector<float>& values) {
   MemoryTensor tensor = zeros(DType::f32, std::move(shape));
   if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), values.size() * sizeof(float));
@@ -99,7 +76,13 @@ checkpoint::ModelSource MemoryModel::source() const {
   source.config_path = "config.json";
   source.config = config;
   source.config_text = config.dump();
-  source.weights = std::make_unique<MemoryCheckpoint>(tensors);
+  source.weights = std::make_unique<checkpoint::Checkpoint>();
+  const MappedFile& memory = source.weights->map("weights.bin", std::span<const std::byte>());
+  for (const auto& [name, tensor] : tensors) {
+    source.weights->add(
+        memory, {name, tensor.dtype, tensor.shape}, {}, 0,
+        [bytes = tensor.bytes](std::vector<std::byte>& /*copy*/) { return std::span(bytes); });
+  }
   return source;
 }
 

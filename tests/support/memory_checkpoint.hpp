@@ -8,9 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/warnings.hpp"
+#include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/source.hpp"
 #include "model/model.hpp"
 
 namespace attnctl::test {

@@ -27,7 +27,7 @@ model::NormPlace other_place(model::NormPlace place) {
 /// none.
 bool repack(model::FamilySpec& row) {
   bool changed = false;
-  model::LayerSpec& layer = row.stack.layer;
+  model::LayerSpec& layer = row.layer;
   for (model::LinearSpec* spec : {&layer.query, &layer.key, &layer.value}) {
     for (auto* tensors : {&spec->weight, &spec->bias}) {
       for (model::StoredTensor& tensor : *tensors) {
@@ -43,7 +43,7 @@ bool repack(model::FamilySpec& row) {
 
 bool repack_gate(model::FamilySpec& row) {
   bool changed = false;
-  model::LayerSpec& layer = row.stack.layer;
+  model::LayerSpec& layer = row.layer;
   std::vector<model::LinearSpec*> specs = {&layer.mlp.gate, &layer.mlp.up};
   if (layer.experts) specs = {&layer.experts->each.gate, &layer.experts->each.up};
   for (model::LinearSpec* spec : specs) {

@@ -4,6 +4,7 @@
 
 #include "analysis/head_axes.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl::analysis {
 

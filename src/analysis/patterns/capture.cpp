@@ -6,7 +6,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/numbers.hpp"

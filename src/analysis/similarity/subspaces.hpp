@@ -7,10 +7,10 @@
 
 #include "analysis/similarity/subspace_similarity.hpp"
 #include "analysis/weights/circuit.hpp"
+#include "base/error.hpp"
 #include "base/matrix_view.hpp"
 #include "base/numbers.hpp"
 #include "base/pool.hpp"
-#include "base/warnings.hpp"
 #include "forward/run.hpp"
 #include "model/model.hpp"
 

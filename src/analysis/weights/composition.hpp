@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "analysis/similarity/subspaces.hpp"
+#include "base/error.hpp"
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
-#include "base/warnings.hpp"
 #include "forward/run.hpp"
 #include "model/model.hpp"
 

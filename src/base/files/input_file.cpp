@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -78,7 +79,8 @@ Descriptor open_regular_file(const std::filesystem::path& path, Status absent, s
   if (file.number() < 0) {
     const int error = errno;
     const bool missing = error == ENOENT || error == ENOTDIR || error == ENXIO || error == ELOOP;
-    fail(missing ? absent : Status::environment, "{}: cannot open: {}", name, error_text(error));
+    fail(missing ? absent : Status::environment, "{}: cannot open: {}", name,
+         std::generic_category().message(error));
   }
   struct stat status = {};
   if (fstat(file.number(), &status) != 0) fail_with_errno(name, "read its size", errno);
@@ -148,12 +150,8 @@ Descriptor::~Descriptor() {
   if (number_ >= 0) close(number_);
 }
 
-std::string error_text(int error) {
-  return std::generic_category().message(error);
-}
-
 void fail_with_errno(const std::string& name, std::string_view what, int error) {
-  fail(Status::environment, "{}: cannot {}: {}", name, what, error_text(error));
+  fail(Status::environment, "{}: cannot {}: {}", name, what, std::generic_category().message(error));
 }
 
 std::string read_file(const std::filesystem::path& path, std::size_t limit, Status absent) {

@@ -87,8 +87,6 @@ class InputStream {
   std::shared_ptr<Unpacker> unpacker_;  // null unless the file is compressed
 };
 
-[[nodiscard]] std::string error_text(int error);  // "No such file or directory"
-
 /// Throws Error(environment): "NAME: cannot WHAT: No space left on device". `name` must already be escaped.
 [[noreturn]] void fail_with_errno(const std::string& name, std::string_view what, int error);
 

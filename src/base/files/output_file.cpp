@@ -74,14 +74,6 @@ fs::path make_hidden_folder(const fs::path& parent) {
   return create_hidden(parent, [](const fs::path& path) { return ::mkdir(path.c_str(), 0777) == 0; });
 }
 
-/// Returns the number of bytes to write in one call: as many whole lines as fit in PIPE_BUF bytes, which a
-/// pipe receives atomically, or one line that is longer.
-std::size_t lines_at_once(std::string_view lines) {
-  if (lines.size() <= PIPE_BUF) return lines.size();
-  const std::size_t last = lines.rfind('\n', PIPE_BUF - 1);
-  return 1 + (last != std::string_view::npos ? last : lines.find('\n', PIPE_BUF));
-}
-
 /// Makes earlier renames in a folder durable, if the file system supports this.
 void sync_folder(const fs::path& folder) {
   const Descriptor opened(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -209,9 +201,11 @@ void OutputFile::flush_lines() {
   const std::size_t whole = buffer_.rfind('\n') + 1;
   std::string_view lines = std::string_view(buffer_).substr(0, whole);
   while (!lines.empty()) {
-    const std::size_t size = lines_at_once(lines);
-    append(lines.substr(0, size));
-    lines.remove_prefix(size);
+    // Writes as many lines as fit in PIPE_BUF bytes, which a pipe receives atomically, or one longer line.
+    std::size_t end = lines.rfind('\n', PIPE_BUF - 1);
+    if (end == std::string_view::npos) end = lines.find('\n', PIPE_BUF);
+    append(lines.substr(0, end + 1));
+    lines.remove_prefix(end + 1);
   }
   buffer_.erase(0, whole);
 }

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 
@@ -76,16 +76,10 @@ void decode_q8_0(const std::byte* block, float* values) {
   for (std::size_t i = 0; i < kBlock; ++i) values[i] = scaled(scale, signed_at(block + 2 + i));
 }
 
-/// The scale and minimum of a sub-block of Q4_K or Q5_K. A stored integer q has the value scale * q -
-/// minimum.
-struct ScaledBlock {
-  float scale;
-  float minimum;
-};
-
-/// Returns the scale and minimum of sub-block `part` (0 to 7). Each has six bits. They are packed into 12
-/// bytes after the two float16 numbers at the beginning of the block.
-ScaledBlock scaled_block(const std::byte* block, std::size_t part) {
+/// Returns the scale and minimum of sub-block `part` (0 to 7) of Q4_K or Q5_K. A stored integer q has the
+/// value scale * q - minimum. Scale and minimum have six bits each. They are packed into 12 bytes after the
+/// two float16 numbers at the beginning of the block.
+std::pair<float, float> scaled_block(const std::byte* block, std::size_t part) {
   const std::byte* packed = block + 4;
   int scale = 0;
   int minimum = 0;
@@ -296,11 +290,11 @@ const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_v
   refuse(file, "{}: unsupported type {}; supported: {}", what, name, join_texts(kGgmlTypes, &GgmlType::name));
 }
 
-void read_gguf(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
+void read_gguf(const MappedFile& file, Checkpoint& checkpoint, Warnings& /*warnings*/) {
   const GgufLayout layout = read_gguf_layout(file);
   GgufModel model = map_gguf(file.name(), layout);
-  checkpoint.set_inside(std::make_shared<const nlohmann::ordered_json>(std::move(model.config)),
-                        read_section(file.name(), layout.metadata));
+  checkpoint.config = std::make_shared<const nlohmann::ordered_json>(std::move(model.config));
+  checkpoint.tokenizer = read_section(file.name(), layout.metadata);
   for (const GgufMapped& mapped : model.tensors) {
     const GgufTensor& tensor = layout.tensors[mapped.tensor];
     TensorInfo info = {mapped.name, mapped.added != 0 ? DType::f32 : tensor.type->dtype, tensor.shape};

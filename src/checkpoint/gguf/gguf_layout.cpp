@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/readers.hpp"
 
@@ -78,7 +78,10 @@ class GgufLayoutReader {
     std::vector<GgufValue> metadata;
     for (std::uint64_t i = 0; i < values; ++i) metadata.push_back(read_value());
     layout_.metadata = {file_.name(), std::move(metadata)};
-    read_alignment();
+    constexpr std::string_view key = "general.alignment";
+    alignment_ = layout_.metadata.integer(key).value_or(kDefaultAlignment);
+    if (!std::has_single_bit(alignment_) || alignment_ < kMinAlignment || alignment_ > kMaxAlignment)
+      layout_.metadata.reject(key, fmt::format("a power of two from {} to {}", kMinAlignment, kMaxAlignment));
     for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
     place_tensors();
     return std::move(layout_);
@@ -167,13 +170,6 @@ class GgufLayoutReader {
     const std::size_t begin = at_;
     for (std::uint64_t i = 0; i < elements; ++i) static_cast<void>(string(what));
     return file_.text().substr(begin, at_ - begin);
-  }
-
-  void read_alignment() {
-    constexpr std::string_view key = "general.alignment";
-    alignment_ = layout_.metadata.integer(key).value_or(kDefaultAlignment);
-    if (!std::has_single_bit(alignment_) || alignment_ < kMinAlignment || alignment_ > kMaxAlignment)
-      layout_.metadata.reject(key, fmt::format("a power of two from {} to {}", kMinAlignment, kMaxAlignment));
   }
 
   void read_tensor() {

@@ -13,7 +13,7 @@
 
 #include "base/files/input_file.hpp"
 #include "base/numbers.hpp"
-#include "checkpoint/source.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/session.hpp"

@@ -11,7 +11,7 @@
 
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "checkpoint/source.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "input/sequences.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 

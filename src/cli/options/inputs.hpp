@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "analysis/axial.hpp"
-#include "base/checked.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "base/matrix_view.hpp"
-#include "base/warnings.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "cli/options/options.hpp"
 #include "input/batch.hpp"

@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/target.hpp"

@@ -10,8 +10,8 @@
 
 #include <fmt/ranges.h>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 
 namespace attnctl::model {
@@ -235,10 +235,10 @@ class TensorBinder {
   }
 
   /// Returns the index of a tensor [rows, width], or [1, rows, width] if the family reads images.
-  [[nodiscard]] std::size_t table(const std::vector<std::string>& names, std::size_t rows,
+  [[nodiscard]] std::size_t table(const std::vector<StoredTensor>& names, std::size_t rows,
                                   std::size_t width) {
     const bool images = !family_.embedding.class_token.empty();
-    return array(stored(names), images ? Shape{1, rows, width} : Shape{rows, width}).tensor;
+    return array(names, images ? Shape{1, rows, width} : Shape{rows, width}).tensor;
   }
 
   /// Finds a tensor, marks it as used, and records its other names that are stored. Adds a fault if the
@@ -258,7 +258,7 @@ class TensorBinder {
     }
     for (const StoredTensor& name : names) {
       const auto other = find({&name, 1});
-      if (other && other->index != found->index) bound_.alternatives.push_back({other->index, found->index});
+      if (other && other->index != found->index) bound_.alternatives.emplace_back(other->index, found->index);
     }
     return found;
   }
@@ -305,22 +305,21 @@ class TensorBinder {
     return {.tensor = found->index, .elements = slices};
   }
 
-  std::vector<BoundVector> vectors(const std::vector<std::string>& names, std::size_t width,
+  std::vector<BoundVector> vectors(const std::vector<StoredTensor>& names, std::size_t width,
                                    std::optional<std::size_t> copies) {
     if (names.empty()) return {};
-    const std::vector<StoredTensor> tensors = stored(names);
-    if (!copies) return {array(tensors, {width})};
-    if (!has_mark(tensors.front(), kHeadMark)) return {array(tensors, {*copies, width})};
+    if (!copies) return {array(names, {width})};
+    if (!has_mark(names.front(), kHeadMark)) return {array(names, {*copies, width})};
     std::vector<BoundVector> bound;
     for (std::size_t head = 0; head < *copies; ++head)
-      bound.push_back(array(numbered(tensors, kHeadMark, head), {width}));
+      bound.push_back(array(numbered(names, kHeadMark, head), {width}));
     return bound;
   }
 
   [[nodiscard]] const LayerSpec& spec_of(const LayerConfig& layer) const {
     if (layer.component == Component::decoder) return family_.decoder->self;
     if (layer.component == Component::cross) return family_.decoder->cross;
-    return family_.stack.layer;
+    return family_.layer;
   }
 
   BoundNorm head_norm(const NormSpec& spec, const AttentionConfig& attention, std::size_t heads) {
@@ -332,7 +331,7 @@ class TensorBinder {
 
   void bind_distances(const AttentionConfig& attention, BoundLayer& bound) {
     if (!attention.disentangled) return;
-    const DisentangledSpec& spec = family_.stack.disentangled.value();
+    const DisentangledSpec& spec = family_.disentangled.value();
     const DisentangledConfig& distances = *attention.disentangled;
     const ProjectionOutputs outputs = {attention.heads, attention.d_head};
     bound.distance_key = linear(spec.key, distances.key, config_.d_model, outputs);
@@ -362,7 +361,7 @@ class TensorBinder {
     bound.query_norm = head_norm(spec.query_norm, attention, attention.heads);
     bound.key_norm = head_norm(spec.key_norm, attention, attention.kv_heads);
     bind_distances(attention, bound);
-    if (attention.sinks) bound.sinks = array(stored(spec.sinks), {attention.heads});
+    if (attention.sinks) bound.sinks = array(spec.sinks, {attention.heads});
   }
 
   void bind_norms(const LayerConfig& layer, BoundLayer& bound) {
@@ -385,7 +384,7 @@ class TensorBinder {
   }
 
   void bind_experts(const LayerConfig& layer, BoundLayer& bound) {
-    const ExpertsSpec& spec = family_.stack.layer.experts.value();
+    const ExpertsSpec& spec = family_.layer.experts.value();
     const ExpertsConfig& experts = layer.experts;
     const LinearParts parts = {true, layer.mlp.bias};
     shape_origin_ =
@@ -412,19 +411,18 @@ class TensorBinder {
     if (attention.relative_buckets) {
       const std::size_t rows = attention.relative_buckets->rows;
       shape_origin_ = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
-      const auto& spec =
-          layer.component == Component::decoder ? family_.decoder->relative : family_.stack.relative;
-      bound.relative_bias = array(stored(spec->table), {rows, attention.heads});
+      const auto& spec = layer.component == Component::decoder ? family_.decoder->relative : family_.relative;
+      bound.relative_bias = array(spec->table, {rows, attention.heads});
     }
     if (attention.disentangled) {
-      const DisentangledSpec& spec = family_.stack.disentangled.value();
+      const DisentangledSpec& spec = family_.disentangled.value();
       const std::size_t rows = 2 * attention.disentangled->span;
       shape_origin_ = fmt::format("{} rows of distances, width {}", rows, config_.d_model);
-      bound.distance_table = array(stored(spec.table), {rows, config_.d_model});
+      bound.distance_table = array(spec.table, {rows, config_.d_model});
       bound.distance_norm = norm(spec.norm, attention.disentangled->norm.kind, config_.d_model);
     }
     if (layer.convolution) {
-      const ConvolutionSpec& spec = family_.stack.convolution.value();
+      const ConvolutionSpec& spec = family_.convolution.value();
       const auto& [kernel, groups, activation] = *layer.convolution;
       shape_origin_ = fmt::format("width {}, a kernel of {} in {} groups", config_.d_model, kernel, groups);
       bound.convolution = convolution(spec.kernel, {config_.d_model, config_.d_model / groups, kernel});
@@ -520,7 +518,7 @@ class TensorBinder {
     bound_.head_decoder =
         linear(spec.decoder, {!head.tied, head.bias}, width, {.each = embedding.vocabulary});
     if (head.tied) {
-      if (const auto copy = find(spec.decoder.weight)) bound_.alternatives.push_back({copy->index, token});
+      if (const auto copy = find(spec.decoder.weight)) bound_.alternatives.emplace_back(copy->index, token);
       bound_.head_decoder.weight = {
           .tensor = token, .axes = Axes::out_in, .in = width, .outputs = Slices::whole(embedding.vocabulary)};
     }
@@ -543,9 +541,9 @@ class TensorBinder {
     if (extra.empty()) return;
     add_fault(
         fmt::format("{0}: {1} {2} is stored{3}, but the number of {1}s in the configuration is {4}", file,
-                    family_.stack.numbered_by_group ? "layer group"
-                    : of_decoder                    ? "decoder layer"
-                                                    : "layer",
+                    family_.keys.groups.default_value ? "layer group"
+                    : of_decoder                      ? "decoder layer"
+                                                      : "layer",
                     *extra.begin(), extra.size() > 1 ? fmt::format(", and {} more", extra.size() - 1) : "",
                     known.size()));
   }
@@ -568,10 +566,10 @@ TensorNames::TensorNames(const FamilySpec& family, const checkpoint::Checkpoint&
     : family_(&family), weights_(&weights) {
   std::ptrdiff_t best = -1;
   for (const std::string& prefix : family.prefixes) {
-    for (const std::string& layer_prefix : family.stack.prefixes) {
+    for (const std::string& layer_prefix : family.layer_prefixes) {
       if (layers > 1 && layer_prefix.find("{}") == std::string::npos) continue;
       const std::ptrdiff_t count =
-          count_stored_names(family.stack.layer, weights, prefix + with_number(layer_prefix, "{}", 0));
+          count_stored_names(family.layer, weights, prefix + with_number(layer_prefix, "{}", 0));
       if (count <= best) continue;
       best = count;
       prefix_ = prefix;
@@ -583,10 +581,6 @@ TensorNames::TensorNames(const FamilySpec& family, const checkpoint::Checkpoint&
 std::string TensorNames::in_layer(const LayerConfig::Key& layer) const {
   const bool of_decoder = layer.component == Component::decoder || layer.component == Component::cross;
   return with_number(layer_prefix(of_decoder), "{}", layer.number);
-}
-
-std::optional<LocatedTensor> TensorNames::find_outside_layers(const std::vector<std::string>& names) const {
-  return find(stored(names), prefix_);
 }
 
 std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> names,
@@ -629,13 +623,6 @@ bool same_values(checkpoint::Checkpoint& weights, std::size_t a, std::size_t b) 
   weights.release(a);
   weights.release(b);
   return same;
-}
-
-std::vector<StoredTensor> stored(const std::vector<std::string>& names) {
-  std::vector<StoredTensor> tensors;
-  tensors.reserve(names.size());
-  for (const std::string& name : names) tensors.push_back({name});
-  return tensors;
 }
 
 Binding bind_tensors(const FamilySpec& family, const ModelConfig& config,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
@@ -17,6 +18,7 @@ struct LocatedTensor {
   std::size_t index = 0;  // index in Checkpoint::tensors()
   Axes axes = Axes::out_in;
   Packing packing = Packing::whole;
+  bool operator==(const LocatedTensor&) const = default;
 };
 
 /// The stored weight of a projection: one tensor, two factors, or nothing. The first tensor has the inputs of
@@ -43,7 +45,6 @@ class TensorNames {
   /// Finds a tensor whose name in the checkpoint is `prefix` followed by one of `names`.
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names,
                                                   const std::string& prefix) const;
-  [[nodiscard]] std::optional<LocatedTensor> find_outside_layers(const std::vector<std::string>& names) const;
   /// Finds the weight of a projection. Also throws Error(bad_input) if only one of two factors is stored, or
   /// if both a factor and the whole weight are stored.
   [[nodiscard]] LocatedWeight find_weight(const LinearSpec& spec, const std::string& prefix) const;
@@ -63,9 +64,6 @@ class TensorNames {
 /// Returns true if two tensors have the same type, shape and bytes. Releases the tensors if it reads their
 /// bytes.
 [[nodiscard]] bool same_values(checkpoint::Checkpoint& weights, std::size_t a, std::size_t b);
-
-/// Converts plain names to stored tensors with the default layout.
-[[nodiscard]] std::vector<StoredTensor> stored(const std::vector<std::string>& names);
 
 inline constexpr std::size_t kNoTensor = checkpoint::Checkpoint::npos;
 
@@ -156,13 +154,10 @@ struct Binding {
   BoundNorm head_norm;
   std::vector<bool> used;  // for each tensor of the checkpoint, whether the model uses it
 
-  /// A stored tensor that could be used for a weight for which another tensor is used: the weight under a
-  /// second name, or an output matrix where the embedding is used. The values of the two tensors may differ.
-  struct Alternative {
-    std::size_t tensor = kNoTensor;
-    std::size_t bound = kNoTensor;  // the tensor that is used instead
-  };
-  std::vector<Alternative> alternatives;
+  /// Stored tensors that could be used for a weight, each with the tensor that is used instead: the weight
+  /// under a second name, or an output matrix where the embedding is used. The values of the two tensors may
+  /// differ.
+  std::vector<std::pair<std::size_t, std::size_t>> alternatives;
 };
 
 /// Finds all tensors that a configuration needs. Throws one Error(bad_input) for all missing tensors, wrong

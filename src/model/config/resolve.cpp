@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/readers.hpp"
 #include "model/binding/binding.hpp"
 
@@ -77,8 +77,8 @@ std::optional<TokenDropout> resolve_token_dropout(TokenDropout dropout, const Co
 FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, bool self) {
   const DecoderSpec& decoder = *family.decoder;
   FamilySpec part = family;
-  part.stack.layer = self ? decoder.self : decoder.cross;
-  part.stack.relative = self ? decoder.relative : std::nullopt;
+  part.layer = self ? decoder.self : decoder.cross;
+  part.relative = self ? decoder.relative : std::nullopt;
   part.causal = self;
   part.embedding = decoder.embedding;
   part.keys.layers = decoder.layers;
@@ -93,13 +93,9 @@ FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, bo
 /// because the model was trained with the table.
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
                              EmbeddingConfig& embedding) {
-  if (embedding.position == PositionKind::sinusoidal_halves && names.find_outside_layers(spec.position))
+  if (embedding.position == PositionKind::sinusoidal_halves &&
+      names.find(spec.position, names.outside_layers()))
     embedding.position = PositionKind::learned;
-}
-
-std::size_t token_table(const EmbeddingSpec& spec, const TensorNames& names) {
-  const auto found = names.find_outside_layers(spec.token);
-  return found ? found->index : checkpoint::Checkpoint::npos;
 }
 
 /// Sets the properties of the head that depend on the stored tensors: present, tied and bias.
@@ -108,10 +104,10 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
   const HeadSpec& spec = *family.head;
   const TensorNames names(family, weights, model.layers.size());
   const auto decoder = names.find(spec.decoder.weight, "");
-  const auto token = token_table(family.decoder ? family.decoder->embedding : family.embedding, names);
+  const EmbeddingSpec& embedding = family.decoder ? family.decoder->embedding : family.embedding;
+  const auto token = names.find(embedding.token, names.outside_layers());
   // Some programs store a tied output matrix a second time.
-  head.tied =
-      !decoder || (token != checkpoint::Checkpoint::npos && same_values(weights, decoder->index, token));
+  head.tied = !decoder || (token && same_values(weights, decoder->index, token->index));
   if (spec.bias_if_stored) head.bias = names.find(spec.decoder.bias, "").has_value();
   const auto is_stored = [&](const LinearSpec& part) {
     return names.find(part.weight, "") || names.find(part.bias, "");
@@ -176,8 +172,8 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
     const TensorNames names(family, *source.weights, model.layers.size());
     prefer_stored_positions(family.embedding, names, model.embedding);
     prefer_stored_positions(family.decoder->embedding, names, decoder.embedding);
-    decoder.shares_tokens =
-        token_table(family.embedding, names) == token_table(family.decoder->embedding, names);
+    decoder.shares_tokens = names.find(family.embedding.token, names.outside_layers()) ==
+                            names.find(family.decoder->embedding.token, names.outside_layers());
   }
   for (std::size_t i = 0; i < self_layers.size(); ++i) {
     model.layers.push_back(self_layers[i]);
@@ -252,7 +248,7 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
 void use_stored_frequencies(const FamilySpec& family, checkpoint::Checkpoint& weights, ModelConfig& model) {
   if (!family.rotary || family.rotary->stored.empty()) return;
   const TensorNames names(family, weights, model.layers.size());
-  const auto found = names.find_outside_layers(family.rotary->stored);
+  const auto found = names.find(family.rotary->stored, names.outside_layers());
   if (!found) return;
   const checkpoint::TensorInfo& info = names.info(*found);
   RotaryConfig rotary = *model.layers.front().attention.rotary;

@@ -11,7 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/error.hpp"
-#include "checkpoint/source.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "model/families/family.hpp"
 
 namespace attnctl::model {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <memory>
 
@@ -22,26 +23,14 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
   return d_model / heads;
 }
 
-/// Returns 2^(-8 t / heads) for t = 1 to heads.
-std::vector<float> power_of_two_slopes(std::size_t heads) {
-  std::vector<float> slopes(heads);
-  for (std::size_t t = 0; t < heads; ++t)
-    slopes[t] = static_cast<float>(std::exp2(-8.0 * static_cast<double>(t + 1) / static_cast<double>(heads)));
-  return slopes;
-}
-
-std::vector<float> alibi_slopes(AlibiSlopes rule, std::size_t heads) {
-  std::size_t power = 1;
-  while (2 * power <= heads) power *= 2;
-  if (power == heads) return power_of_two_slopes(heads);
-  const std::vector<float> finer = power_of_two_slopes(2 * power);
+/// Returns the ALiBi slopes. Slope t (from 1) for n heads, a power of 2, is 2^(-8 t / n). If p is the largest
+/// power of 2 up to `heads`, the result has all slopes for p heads, which are the slopes 2, 4, 6, ... for 2 p
+/// heads, then the slopes 1, 3, 5, ... for 2 p heads.
+std::vector<float> alibi_slopes(std::size_t heads) {
+  const std::size_t n = 2 * std::bit_floor(heads);
   std::vector<float> slopes;
-  if (rule == AlibiSlopes::nearest_power) {
-    slopes = power_of_two_slopes(power);
-  } else {
-    for (std::size_t t = 1; t < finer.size(); t += 2) slopes.push_back(finer[t]);
-  }
-  for (std::size_t t = 0; slopes.size() < heads; t += 2) slopes.push_back(finer[t]);
+  for (std::size_t t = 2; slopes.size() < heads; t = t == n ? 1 : t + 2)
+    slopes.push_back(static_cast<float>(std::exp2(-8.0 * static_cast<double>(t) / static_cast<double>(n))));
   return slopes;
 }
 
@@ -91,7 +80,7 @@ std::optional<std::size_t> size_above_zero(const std::string& name, const Config
 /// divides attention.scale by sqrt(1 + number of terms).
 void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
                           AttentionConfig& attention) {
-  const DisentangledSpec& spec = *family.stack.disentangled;
+  const DisentangledSpec& spec = *family.disentangled;
   DisentangledConfig disentangled;
   for (const std::string& term : word_list("pos_att_type", config)) {
     if (term == "c2p") disentangled.content_to_position = true;
@@ -104,7 +93,7 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
   if (terms == 0 || !config.flag("relative_attention")) return;
   disentangled.max_distance =
       size_above_zero("max_relative_positions", config).value_or(model.max_positions.value());
-  const auto buckets = spec.buckets ? size_above_zero("position_buckets", config) : std::nullopt;
+  const auto buckets = spec.has_options ? size_above_zero("position_buckets", config) : std::nullopt;
   disentangled.span = buckets.value_or(disentangled.max_distance);
   disentangled.logarithmic = buckets.has_value();
   if (buckets && (*buckets < 2 || disentangled.max_distance <= *buckets / 2 + 1)) {
@@ -112,7 +101,7 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
                   "got {}, need at least 2 and less than {}, twice the largest distance {}", *buckets,
                   2 * (disentangled.max_distance - 1), disentangled.max_distance - 1);
   }
-  if (!spec.may_share_content || !config.flag("share_att_key")) {
+  if (!spec.has_options || !config.flag("share_att_key")) {
     if (disentangled.content_to_position) disentangled.key = resolve_parts(spec.key, config);
     if (disentangled.position_to_content) disentangled.query = resolve_parts(spec.query, config);
   }
@@ -243,7 +232,7 @@ std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigR
 
 MlpConfig resolve_mlp(const FamilySpec& family, const ConfigReader& config, std::size_t d_model,
                       bool has_experts) {
-  const LayerSpec& layer = family.stack.layer;
+  const LayerSpec& layer = family.layer;
   const MlpSpec& spec = has_experts ? layer.experts.value().each : layer.mlp;
   MlpConfig mlp;
   if (spec.up.weight.empty()) return mlp;
@@ -257,7 +246,7 @@ MlpConfig resolve_mlp(const FamilySpec& family, const ConfigReader& config, std:
 
 ExpertsConfig resolve_experts(const FamilySpec& family, const ConfigReader& config) {
   const ConfigKeys& keys = family.keys;
-  const ExpertsSpec& spec = family.stack.layer.experts.value();
+  const ExpertsSpec& spec = family.layer.experts.value();
   ExpertsConfig experts = family.experts_config;
   experts.count = config.size(keys.experts);
   experts.per_token = config.size(keys.experts_per_token);
@@ -285,7 +274,7 @@ bool is_dense_layer(const ConfigKeys& keys, const ConfigReader& config, std::siz
 AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& config,
                                   const ModelConfig& model) {
   const ConfigKeys& keys = family.keys;
-  const LayerSpec& layer = family.stack.layer;
+  const LayerSpec& layer = family.layer;
   AttentionConfig attention;
   attention.heads = config.size(keys.heads);
   const SizeKey& kv_heads = keys.kv_heads;
@@ -303,9 +292,9 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   attention.soft_cap = static_cast<float>(config.number(keys.soft_cap));
   attention.sinks = !layer.sinks.empty();
   attention.causal = family.causal || config.flag(keys.causal_if);
-  if (family.alibi != AlibiSlopes::none) {
-    AlibiConfig alibi = family.alibi_config;
-    alibi.slopes = alibi_slopes(family.alibi, attention.heads);
+  if (family.alibi) {
+    AlibiConfig alibi = *family.alibi;
+    alibi.slopes = alibi_slopes(attention.heads);
     alibi.counts_visible = family.embedding_config.counts_visible;
     attention.alibi = std::make_shared<const AlibiConfig>(std::move(alibi));
   }
@@ -313,11 +302,11 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
     attention.rotary = std::make_shared<const RotaryConfig>(
         resolve_rotary(*family.rotary, config, attention.d_head, model.max_positions.value()));
   }
-  if (family.stack.relative) {
+  if (family.relative) {
     attention.relative_buckets =
-        std::make_shared<const RelativeBuckets>(resolve_relative_buckets(*family.stack.relative, config));
+        std::make_shared<const RelativeBuckets>(resolve_relative_buckets(*family.relative, config));
   }
-  if (family.stack.disentangled) resolve_disentangled(family, config, model, attention);
+  if (family.disentangled) resolve_disentangled(family, config, model, attention);
   attention.query = resolve_parts(layer.query, config);
   attention.key = resolve_parts(layer.key, config);
   attention.value = resolve_parts(layer.value, config);
@@ -328,7 +317,7 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
 std::vector<LayerConfig> resolve_layers(const FamilySpec& family, const ConfigReader& config,
                                         const NormConfig& norm, const ModelConfig& model,
                                         Component component) {
-  const LayerSpec& spec = family.stack.layer;
+  const LayerSpec& spec = family.layer;
   const ConfigKeys& keys = family.keys;
   const std::size_t count = resolve_layer_count(family, config);
   const auto rotary =
@@ -347,14 +336,13 @@ std::vector<LayerConfig> resolve_layers(const FamilySpec& family, const ConfigRe
   layer.residual_multiplier = static_cast<float>(config.number(keys.residual_multiplier));
   const ExpertsConfig experts = spec.experts ? resolve_experts(family, config) : ExpertsConfig{};
   const bool inverse_layer = config.flag(keys.inverse_layer_if);
-  const std::size_t groups = keys.groups.default_value ? config.size(keys.groups) : 1;
+  const std::size_t groups = keys.groups.default_value ? config.size(keys.groups) : count;
   const double group_size = static_cast<double>(count) / static_cast<double>(groups);
   std::vector<LayerConfig> layers(count, layer);
   for (std::size_t i = 0; i < count; ++i) {
     LayerConfig& added = layers[i];
     added.number = i;
-    added.stored_as =
-        family.stack.numbered_by_group ? static_cast<std::size_t>(static_cast<double>(i) / group_size) : i;
+    added.stored_as = static_cast<std::size_t>(static_cast<double>(i) / group_size);
     added.attention.kind = windows[i];
     added.attention_normed = i > 0 || spec.first_attention_normed;
     if (experts.count > 0 && !is_dense_layer(keys, config, i)) added.experts = experts;
@@ -362,7 +350,7 @@ std::vector<LayerConfig> resolve_layers(const FamilySpec& family, const ConfigRe
     if (!rotary[i]) added.attention.rotary = nullptr;
     if (inverse_layer) added.attention.scale /= static_cast<double>(i + 1);
   }
-  if (family.stack.convolution) layers.front().convolution = resolve_convolution(config, model);
+  if (family.convolution) layers.front().convolution = resolve_convolution(config, model);
   if (!family.rotary || !family.rotary->sliding) return layers;
   const auto sliding = std::make_shared<const RotaryConfig>(
       resolve_rotary(*family.rotary, config, layer.attention.d_head, model.max_positions.value(), true));

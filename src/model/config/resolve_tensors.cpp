@@ -2,10 +2,9 @@
 #include <cmath>
 #include <span>
 
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "base/checked.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/readers.hpp"
 #include "model/binding/binding.hpp"
 #include "model/config/resolve.hpp"
@@ -86,7 +85,7 @@ class BareResolver {
     EmbeddingConfig& embedding = model.embedding;
     if (config_.optional_text({"position"}) == "sinusoidal") embedding.position = PositionKind::sinusoidal;
     embedding.width = model.d_model;
-    if (const auto table = names_.find_outside_layers(family_.embedding.token)) {
+    if (const auto table = names_.find(family_.embedding.token, names_.outside_layers())) {
       const Shape& shape = names_.info(*table).shape;
       embedding.vocabulary = shape.empty() ? 1 : shape[0];  // bind_tensors() checks the other extents
     }
@@ -167,7 +166,7 @@ class BareResolver {
   }
 
   LocatedProjections locate_projections() const {
-    const LayerSpec& layer = family_.stack.layer;
+    const LayerSpec& layer = family_.layer;
     const std::string prefix = names_.in_layer({});
     const LocatedWeight query = names_.find_weight(layer.query, prefix);
     if (query.empty()) {
@@ -265,7 +264,7 @@ class BareResolver {
       return LinearParts{!weight.empty(), names_.find(spec.bias, prefix).has_value(),
                          weight.size() == 2 ? rank(weight.front()) : 0};
     };
-    const LayerSpec& layer = family_.stack.layer;
+    const LayerSpec& layer = family_.layer;
     attention.query = parts(layer.query);
     attention.key = parts(layer.key);
     attention.value = parts(layer.value);
@@ -276,13 +275,13 @@ class BareResolver {
   }
 
   void check_rejected_tensors() const {
-    for (const StoredTensor& tensor : stored(family_.rejected_tensors)) {
+    for (const StoredTensor& tensor : family_.rejected_tensors) {
       for (std::size_t layer = 0; layer < layers_; ++layer) {
         const auto found = names_.find({&tensor, 1}, names_.in_layer({.number = layer}));
         if (!found) continue;
         checkpoint::refuse_tensor(names_.info(*found).file, names_.info(*found).name,
                                   "learned key or value vectors are unsupported; need weights without {}",
-                                  fmt::join(family_.rejected_tensors, ", "));
+                                  join_texts(family_.rejected_tensors, &StoredTensor::name));
       }
     }
   }

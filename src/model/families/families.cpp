@@ -33,13 +33,12 @@ LinearSpec bare_input(std::string_view letter) {
 
 void bare_attention(FamilySpec& spec) {
   spec.prefixes = {""};
-  spec.stack.prefixes = {"", "layers.{}."};
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = bare_input("q");
-  layer.key = bare_input("k");
-  layer.value = bare_input("v");
-  layer.output = bare_linear("o", {"W_o", "w_o", "o_proj", "out_proj"});
-  layer.output.factors = {{"W_o_a", Axes::in_out_or_head}, {"W_o_b", Axes::in_out}};
+  spec.layer_prefixes = {"", "layers.{}."};
+  spec.layer.query = bare_input("q");
+  spec.layer.key = bare_input("k");
+  spec.layer.value = bare_input("v");
+  spec.layer.output = bare_linear("o", {"W_o", "w_o", "o_proj", "out_proj"});
+  spec.layer.output.factors = {{"W_o_a", Axes::in_out_or_head}, {"W_o_b", Axes::in_out}};
   spec.embedding.token = {"embedding"};
   spec.sizes_from_tensors = true;
   spec.norm = NormKind::none;

@@ -6,14 +6,13 @@ namespace {
 
 void gpt_neox(FamilySpec& spec) {
   spec.prefixes = {"gpt_neox.", ""};
-  spec.stack.prefixes = {"layers.{}."};
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = layer.key = layer.value =
-      linear_with_bias_if("attention.query_key_value", "attention_bias", true, Packing::by_head);
-  layer.output = linear_with_bias_if("attention.dense", "attention_bias", true);
-  layer.attention_norm = layer_norm("input_layernorm");
-  layer.mlp_norm = layer_norm("post_attention_layernorm");
-  layer.mlp = {linear("mlp.dense_h_to_4h"), linear("mlp.dense_4h_to_h")};
+  spec.layer_prefixes = {"layers.{}."};
+  set_packed(spec.layer,
+             linear_with_bias_if("attention.query_key_value", "attention_bias", true, Packing::by_head));
+  spec.layer.output = linear_with_bias_if("attention.dense", "attention_bias", true);
+  spec.layer.attention_norm = layer_norm("input_layernorm");
+  spec.layer.mlp_norm = layer_norm("post_attention_layernorm");
+  spec.layer.mlp = {linear("mlp.dense_h_to_4h"), linear("mlp.dense_4h_to_h")};
   spec.embedding = {.token = {"embed_in.weight"}};
   spec.final_norm = layer_norm("final_layer_norm");
   spec.head = plain_head("embed_out");
@@ -30,13 +29,12 @@ void gpt_neox(FamilySpec& spec) {
 
 void gpt2(FamilySpec& spec) {
   spec.prefixes = {"transformer.", ""};
-  spec.stack.prefixes = {"h.{}."};
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = layer.key = layer.value = conv1d("attn.c_attn", Packing::query_key_value);
-  layer.output = conv1d("attn.c_proj");
-  layer.attention_norm = layer_norm("ln_1");
-  layer.mlp_norm = layer_norm("ln_2");
-  layer.mlp = {conv1d("mlp.c_fc"), conv1d("mlp.c_proj")};
+  spec.layer_prefixes = {"h.{}."};
+  set_packed(spec.layer, conv1d("attn.c_attn", Packing::query_key_value));
+  spec.layer.output = conv1d("attn.c_proj");
+  spec.layer.attention_norm = layer_norm("ln_1");
+  spec.layer.mlp_norm = layer_norm("ln_2");
+  spec.layer.mlp = {conv1d("mlp.c_fc"), conv1d("mlp.c_proj")};
   spec.embedding = {.token = {"wte.weight"}, .position = {"wpe.weight"}};
   spec.final_norm = layer_norm("ln_f");
   spec.head = plain_head("lm_head");
@@ -59,27 +57,23 @@ void gpt2(FamilySpec& spec) {
 /// GPT-BigCode is like GPT-2, but has torch.nn.Linear layers. By default all heads share one key/value head.
 /// If /multi_query is false, every head has its own, and the projections are packed by head.
 void gpt_bigcode(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = layer.key = layer.value = packed_linear("attn.c_attn", Packing::query_key_value);
-  layer.output = linear("attn.c_proj");
-  layer.mlp = {linear("mlp.c_fc"), linear("mlp.c_proj")};
+  set_packed(spec.layer, packed_linear("attn.c_attn", Packing::query_key_value));
+  spec.layer.output = linear("attn.c_proj");
+  spec.layer.mlp = {linear("mlp.c_fc"), linear("mlp.c_proj")};
   spec.keys.kv_heads.default_value = 1;
   spec.keys.activation.default_value = "gelu_pytorch_tanh";
   spec.keys.inverse_layer_if = "";
   spec.variants.push_back({"multi_query", false, true, [](FamilySpec& row) {
-                             LayerSpec& packed = row.stack.layer;
-                             packed.query = packed.key = packed.value =
-                                 packed_linear("attn.c_attn", Packing::by_head);
+                             set_packed(row.layer, packed_linear("attn.c_attn", Packing::by_head));
                              row.keys.kv_heads = {};
                            }});
 }
 
 void gpt_neo(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  set_projections(layer, linear_without_bias,
+  set_projections(spec.layer, linear_without_bias,
                   {"attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj"});
-  layer.output = linear("attn.attention.out_proj");
-  layer.mlp = {linear("mlp.c_fc"), linear("mlp.c_proj")};
+  spec.layer.output = linear("attn.attention.out_proj");
+  spec.layer.mlp = {linear("mlp.c_fc"), linear("mlp.c_proj")};
   spec.keys.d_model.names = {"hidden_size"};
   spec.keys.layers.names = {"num_layers", "num_hidden_layers"};
   spec.keys.heads.names = {"num_heads", "num_attention_heads"};
@@ -97,7 +91,7 @@ void gpt_neo(FamilySpec& spec) {
 }
 
 void gptj(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
+  LayerSpec& layer = spec.layer;
   set_projections(layer, linear_without_bias, {"attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.out_proj"});
   layer.mlp_norm = layer.attention_norm;
   layer.mlp = {linear("mlp.fc_in"), linear("mlp.fc_out")};
@@ -113,18 +107,16 @@ void gptj(FamilySpec& spec) {
 }
 
 void codegen(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = layer.key = layer.value = packed_linear("attn.qkv_proj", Packing::in_four_blocks);
-  layer.query.bias = layer.key.bias = layer.value.bias = {};
+  set_packed(spec.layer, {.weight = {{"attn.qkv_proj.weight", Axes::out_in, Packing::in_four_blocks}}});
 }
 
 void opt(FamilySpec& spec) {
   spec.prefixes = {"model.decoder.", "decoder.", ""};
-  spec.stack = {.prefixes = {"layers.{}."},
-                .layer = plain_layer(linear,
-                                     {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
-                                      "self_attn.out_proj", "fc1", "fc2"},
-                                     layer_norm("self_attn_layer_norm"), layer_norm("final_layer_norm"))};
+  spec.layer_prefixes = {"layers.{}."};
+  spec.layer = plain_layer(
+      linear,
+      {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj", "fc1", "fc2"},
+      layer_norm("self_attn_layer_norm"), layer_norm("final_layer_norm"));
   spec.embedding = {.token = {"embed_tokens.weight"},
                     .position = {"embed_positions.weight"},
                     .projection = linear_if_width_differs("project_in")};
@@ -144,10 +136,10 @@ void opt(FamilySpec& spec) {
   spec.embedding_config.position_offset = 2;
   spec.embedding_config.counts_visible = true;
   spec.requirements = {};
-  spec.variants = {{"enable_bias", false, true, [](FamilySpec& row) { remove_biases(row.stack.layer); }},
+  spec.variants = {{"enable_bias", false, true, [](FamilySpec& row) { remove_biases(row.layer); }},
                    {"layer_norm_elementwise_affine", false, true,
                     [](FamilySpec& row) {
-                      LayerSpec& layer = row.stack.layer;
+                      LayerSpec& layer = row.layer;
                       layer.attention_norm = layer.mlp_norm = row.final_norm = {.bare = true};
                     }},
                    {"_remove_final_layer_norm", true, false, [](FamilySpec& row) { row.final_norm = {}; }},
@@ -159,10 +151,9 @@ void opt(FamilySpec& spec) {
 
 void bloom(FamilySpec& spec) {
   spec.prefixes = {"transformer.", ""};
-  spec.stack.prefixes = {"h.{}."};
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = layer.key = layer.value = packed_linear("self_attention.query_key_value", Packing::by_head);
-  layer.output = linear("self_attention.dense");
+  spec.layer_prefixes = {"h.{}."};
+  set_packed(spec.layer, packed_linear("self_attention.query_key_value", Packing::by_head));
+  spec.layer.output = linear("self_attention.dense");
   spec.embedding = {.token = {"word_embeddings.weight"}, .norm = layer_norm("word_embeddings_layernorm")};
   spec.final_norm = layer_norm("ln_f");
   spec.head = plain_head("lm_head");
@@ -176,26 +167,24 @@ void bloom(FamilySpec& spec) {
   spec.keys.activation = {{}, "gelu_new"};
   spec.parallel = false;
   spec.rotary.reset();
-  spec.alibi = AlibiSlopes::nearest_power;
+  spec.alibi.emplace();
   spec.embedding_config.counts_visible = true;
   spec.variants = {{"apply_residual_connection_post_layernorm", true, false,
                     [](FamilySpec& row) { row.place = NormPlace::stream; }}};
 }
 
 void pack_falcon(LayerSpec& layer, Packing packing) {
-  layer.query = layer.key = layer.value =
-      linear_with_bias_if("self_attention.query_key_value", "bias", false, packing);
+  set_packed(layer, linear_with_bias_if("self_attention.query_key_value", "bias", false, packing));
 }
 
 /// Falcon models have one key/value head (7B), several key/value heads that groups of heads share (40B), or
 /// one key/value head per head, and ALiBi (RW).
 void falcon(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  pack_falcon(layer, Packing::query_key_value);
-  layer.output = linear_with_bias_if("self_attention.dense", "bias");
-  layer.mlp_norm = layer.attention_norm;
-  layer.mlp = {linear_with_bias_if("mlp.dense_h_to_4h", "bias"),
-               linear_with_bias_if("mlp.dense_4h_to_h", "bias")};
+  pack_falcon(spec.layer, Packing::query_key_value);
+  spec.layer.output = linear_with_bias_if("self_attention.dense", "bias");
+  spec.layer.mlp_norm = spec.layer.attention_norm;
+  spec.layer.mlp = {linear_with_bias_if("mlp.dense_h_to_4h", "bias"),
+                    linear_with_bias_if("mlp.dense_4h_to_h", "bias")};
   spec.embedding.norm = {};
   spec.keys.d_model = {{"hidden_size"}, {}};
   spec.keys.layers = {{"num_hidden_layers", "n_layer"}, {}};
@@ -205,48 +194,45 @@ void falcon(FamilySpec& spec) {
   spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
   spec.keys.activation = {{"activation"}, "gelu"};
   spec.parallel = true;
-  spec.alibi = AlibiSlopes::none;
+  spec.alibi.reset();
   spec.rotary = RotarySpec{};
   spec.variants = {{"multi_query", false, true,
                     [](FamilySpec& row) {
-                      pack_falcon(row.stack.layer, Packing::by_head);
+                      pack_falcon(row.layer, Packing::by_head);
                       row.keys.kv_heads = {};
                     }},
                    {"new_decoder_architecture", true, false,
                     [](FamilySpec& row) {
-                      pack_falcon(row.stack.layer, Packing::by_key_head);
+                      pack_falcon(row.layer, Packing::by_key_head);
                       row.keys.kv_heads = {{"num_kv_heads", "n_head_kv"}, {}};
-                      row.stack.layer.attention_norm = layer_norm("ln_attn");
-                      row.stack.layer.mlp_norm = layer_norm("ln_mlp");
+                      row.layer.attention_norm = layer_norm("ln_attn");
+                      row.layer.mlp_norm = layer_norm("ln_mlp");
                     }},
                    {"num_ln_in_parallel_attn",
                     1,
                     {},
                     [](FamilySpec& row) {
-                      row.stack.layer.attention_norm = row.stack.layer.mlp_norm =
-                          layer_norm("input_layernorm");
+                      row.layer.attention_norm = row.layer.mlp_norm = layer_norm("input_layernorm");
                     }},
                    {"parallel_attn", false, true,
                     [](FamilySpec& row) {
                       row.parallel = false;
-                      row.stack.layer.mlp_norm = layer_norm("post_attention_layernorm");
+                      row.layer.mlp_norm = layer_norm("post_attention_layernorm");
                     }},
                    {"alibi", true, false, [](FamilySpec& row) {
                       row.rotary.reset();
-                      row.alibi = AlibiSlopes::nearest_power;
-                      row.alibi_config.rounded = true;
+                      row.alibi.emplace().rounded = true;
                     }}};
 }
 
 void mpt(FamilySpec& spec) {
-  spec.stack.prefixes = {"blocks.{}."};
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = layer.key = layer.value = packed_linear("attn.Wqkv", Packing::query_key_value);
-  layer.output = linear("attn.out_proj");
-  layer.attention_norm = norm_without_bias("norm_1");
-  layer.mlp_norm = norm_without_bias("norm_2");
-  layer.mlp = {linear("ffn.up_proj"), linear("ffn.down_proj")};
-  remove_biases(layer);
+  spec.layer_prefixes = {"blocks.{}."};
+  set_packed(spec.layer, packed_linear("attn.Wqkv", Packing::query_key_value));
+  spec.layer.output = linear("attn.out_proj");
+  spec.layer.attention_norm = norm_without_bias("norm_1");
+  spec.layer.mlp_norm = norm_without_bias("norm_2");
+  spec.layer.mlp = {linear("ffn.up_proj"), linear("ffn.down_proj")};
+  remove_biases(spec.layer);
   spec.embedding = {.token = {"wte.weight"}};
   spec.final_norm = norm_without_bias("norm_f");
   spec.keys.d_model = {{"d_model", "hidden_size"}, {}};
@@ -257,8 +243,7 @@ void mpt(FamilySpec& spec) {
   spec.keys.activation.default_value = "gelu";
   spec.keys.scale.names = {"attn_config/softmax_scale"};
   spec.keys.clip.names = {"attn_config/clip_qkv"};
-  spec.alibi = AlibiSlopes::next_power;
-  spec.alibi_config.from_last = true;
+  spec.alibi->from_last = true;
   spec.embedding_config.counts_visible = false;
   spec.variants = {};
 }

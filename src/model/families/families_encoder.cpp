@@ -6,12 +6,11 @@ namespace {
 
 void bert(FamilySpec& spec) {
   spec.prefixes = {"bert.", ""};
-  spec.stack = {
-      .prefixes = {"encoder.layer.{}."},
-      .layer = plain_layer(linear,
+  spec.layer_prefixes = {"encoder.layer.{}."};
+  spec.layer = plain_layer(linear,
                            {"attention.self.query", "attention.self.key", "attention.self.value",
                             "attention.output.dense", "intermediate.dense", "output.dense"},
-                           layer_norm("attention.output.LayerNorm"), layer_norm("output.LayerNorm"))};
+                           layer_norm("attention.output.LayerNorm"), layer_norm("output.LayerNorm"));
   spec.embedding = {.token = {"embeddings.word_embeddings.weight"},
                     .position = {"embeddings.position_embeddings.weight"},
                     .token_type = {"embeddings.token_type_embeddings.weight"},
@@ -36,12 +35,10 @@ void roberta(FamilySpec& spec) {
 
 void albert(FamilySpec& spec) {
   spec.prefixes = {"albert.", ""};
-  spec.stack = {.prefixes = {"encoder.albert_layer_groups.{}.albert_layers.0."},
-                .numbered_by_group = true,
-                .layer = plain_layer(linear,
-                                     {"attention.query", "attention.key", "attention.value",
-                                      "attention.dense", "ffn", "ffn_output"},
-                                     layer_norm("attention.LayerNorm"), layer_norm("full_layer_layer_norm"))};
+  spec.layer_prefixes = {"encoder.albert_layer_groups.{}.albert_layers.0."};
+  spec.layer = plain_layer(
+      linear, {"attention.query", "attention.key", "attention.value", "attention.dense", "ffn", "ffn_output"},
+      layer_norm("attention.LayerNorm"), layer_norm("full_layer_layer_norm"));
   spec.embedding.projection = linear("encoder.embedding_hidden_mapping_in");
   spec.head = masked_token_head("predictions.dense", "predictions.LayerNorm", "predictions.decoder",
                                 "predictions.bias");
@@ -66,11 +63,11 @@ void electra(FamilySpec& spec) {
 
 void distilbert(FamilySpec& spec) {
   spec.prefixes = {"distilbert.", ""};
-  spec.stack = {.prefixes = {"transformer.layer.{}."},
-                .layer = plain_layer(linear,
-                                     {"attention.q_lin", "attention.k_lin", "attention.v_lin",
-                                      "attention.out_lin", "ffn.lin1", "ffn.lin2"},
-                                     layer_norm("sa_layer_norm"), layer_norm("output_layer_norm"))};
+  spec.layer_prefixes = {"transformer.layer.{}."};
+  spec.layer = plain_layer(
+      linear,
+      {"attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin", "ffn.lin1", "ffn.lin2"},
+      layer_norm("sa_layer_norm"), layer_norm("output_layer_norm"));
   spec.head = masked_token_head("vocab_transform", "vocab_layer_norm", "vocab_projector");
   spec.keys.d_model.names = {"dim", "hidden_size"};
   spec.keys.layers.names = {"n_layers", "num_hidden_layers"};
@@ -87,13 +84,13 @@ void distilbert(FamilySpec& spec) {
 /// /pad_token_id is.
 void mpnet(FamilySpec& spec) {
   spec.prefixes = {"mpnet.", ""};
-  set_projections(spec.stack.layer, linear,
+  set_projections(spec.layer, linear,
                   {"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o"});
-  spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
-  spec.stack.relative = {.table = {"encoder.relative_attention_bias.weight"},
-                         .buckets = {{}, 32},
-                         .max_distance = {{}, 128},
-                         .rows = {{"relative_attention_num_buckets"}, 32}};
+  spec.layer.attention_norm = layer_norm("attention.LayerNorm");
+  spec.relative = {.table = {"encoder.relative_attention_bias.weight"},
+                   .buckets = {{}, 32},
+                   .max_distance = {{}, 128},
+                   .rows = {{"relative_attention_num_buckets"}, 32}};
   spec.keys.vocabulary.default_value = 30527;
   spec.keys.token_types = {};
   spec.keys.padding = {{}, 1};
@@ -103,8 +100,8 @@ void mpnet(FamilySpec& spec) {
 
 void esm(FamilySpec& spec) {
   spec.prefixes = {"esm.", ""};
-  spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
-  spec.stack.layer.mlp_norm = layer_norm("LayerNorm");
+  spec.layer.attention_norm = layer_norm("attention.LayerNorm");
+  spec.layer.mlp_norm = layer_norm("LayerNorm");
   spec.embedding.norm = layer_norm("embeddings.layer_norm");
   spec.final_norm = layer_norm("encoder.emb_layer_norm_after");
   spec.keys.vocabulary = {{"vocab_size"}, {}};
@@ -130,15 +127,14 @@ void esm(FamilySpec& spec) {
 
 void deberta_v2(FamilySpec& spec) {
   spec.prefixes = {"deberta.", ""};
-  set_projections(spec.stack.layer, linear,
+  set_projections(spec.layer, linear,
                   {"attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"});
-  spec.stack.disentangled = DisentangledSpec{.table = {"encoder.rel_embeddings.weight"},
-                                             .norm = layer_norm("encoder.LayerNorm"),
-                                             .key = linear("attention.self.pos_key_proj"),
-                                             .query = linear("attention.self.pos_query_proj"),
-                                             .buckets = true,
-                                             .may_share_content = true};
-  spec.stack.convolution = ConvolutionSpec{linear("encoder.conv.conv"), layer_norm("encoder.conv.LayerNorm")};
+  spec.disentangled = DisentangledSpec{.table = {"encoder.rel_embeddings.weight"},
+                                       .norm = layer_norm("encoder.LayerNorm"),
+                                       .key = linear("attention.self.pos_key_proj"),
+                                       .query = linear("attention.self.pos_query_proj"),
+                                       .has_options = true};
+  spec.convolution = ConvolutionSpec{linear("encoder.conv.conv"), layer_norm("encoder.conv.LayerNorm")};
   spec.embedding.projection = linear_if_width_differs("embeddings.embed_proj");
   spec.embedding_config.projected_first = true;
   spec.embedding_config.zero_hidden = true;
@@ -160,15 +156,14 @@ void deberta_v2(FamilySpec& spec) {
 }
 
 void deberta(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
   const StoredTensor packed = {"attention.self.in_proj.weight", Axes::out_in, Packing::by_head};
-  layer.query = {.weight = {packed}, .bias = {{"attention.self.q_bias"}}};
-  layer.key = {.weight = {packed}};
-  layer.value = {.weight = {packed}, .bias = {{"attention.self.v_bias"}}};
-  spec.stack.disentangled = DisentangledSpec{.table = {"encoder.rel_embeddings.weight"},
-                                             .key = linear_without_bias("attention.self.pos_proj"),
-                                             .query = linear("attention.self.pos_q_proj")};
-  spec.stack.convolution.reset();
+  spec.layer.query = {.weight = {packed}, .bias = {{"attention.self.q_bias"}}};
+  spec.layer.key = {.weight = {packed}};
+  spec.layer.value = {.weight = {packed}, .bias = {{"attention.self.v_bias"}}};
+  spec.disentangled = DisentangledSpec{.table = {"encoder.rel_embeddings.weight"},
+                                       .key = linear_without_bias("attention.self.pos_proj"),
+                                       .query = linear("attention.self.pos_q_proj")};
+  spec.convolution.reset();
   spec.keys.d_head = {};
   set_defaults(spec.keys, {.mlp_width = 3072, .vocabulary = 50265});
   spec.requirements = {{"talking_head", {false}}};
@@ -176,10 +171,9 @@ void deberta(FamilySpec& spec) {
 
 void modernbert(FamilySpec& spec) {
   spec.prefixes = {"model.", ""};
-  spec.stack.prefixes = {"layers.{}."};
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = layer.key = layer.value =
-      linear_with_bias_if("attn.Wqkv", "attention_bias", false, Packing::query_key_value);
+  spec.layer_prefixes = {"layers.{}."};
+  LayerSpec& layer = spec.layer;
+  set_packed(layer, linear_with_bias_if("attn.Wqkv", "attention_bias", false, Packing::query_key_value));
   layer.output = linear_with_bias_if("attn.Wo", "attention_bias");
   layer.attention_norm = layer_norm("attn_norm");
   layer.mlp_norm = layer_norm("mlp_norm");
@@ -205,7 +199,7 @@ void modernbert(FamilySpec& spec) {
                  .two_sided = true};
   spec.variants = {{"norm_bias", false, false, [](FamilySpec& row) {
                       for (NormSpec* const norm :
-                           {&row.stack.layer.attention_norm, &row.stack.layer.mlp_norm, &row.embedding.norm,
+                           {&row.layer.attention_norm, &row.layer.mlp_norm, &row.embedding.norm,
                             &row.final_norm, &row.head->transform_norm}) {
                         norm->bias.clear();
                       }
@@ -222,16 +216,15 @@ LinearSpec either(const std::string& name, const std::string& old) {
 
 void vit(FamilySpec& spec) {
   spec.prefixes = {"vit.", ""};
-  spec.stack = {
-      .prefixes = {"encoder.layer.{}.", "layers.{}."},
-      .layer = {.query = either("attention.q_proj", "attention.attention.query"),
+  spec.layer_prefixes = {"encoder.layer.{}.", "layers.{}."};
+  spec.layer = {.query = either("attention.q_proj", "attention.attention.query"),
                 .key = either("attention.k_proj", "attention.attention.key"),
                 .value = either("attention.v_proj", "attention.attention.value"),
                 .output = either("attention.o_proj", "attention.output.dense"),
                 .attention_norm = layer_norm("layernorm_before"),
                 .mlp_norm = layer_norm("layernorm_after"),
-                .mlp = {either("mlp.fc1", "intermediate.dense"), either("mlp.fc2", "output.dense")}}};
-  for (LinearSpec* one : {&spec.stack.layer.query, &spec.stack.layer.key, &spec.stack.layer.value}) {
+                .mlp = {either("mlp.fc1", "intermediate.dense"), either("mlp.fc2", "output.dense")}};
+  for (LinearSpec* one : {&spec.layer.query, &spec.layer.key, &spec.layer.value}) {
     one->bias_if = "qkv_bias";
     one->bias_default = true;
   }
@@ -275,7 +268,8 @@ EmbeddingSpec bart_embedding(const std::string& stack) {
 
 void bart(FamilySpec& spec) {
   spec.prefixes = {"model.", ""};
-  spec.stack = {.prefixes = {"encoder.layers.{}."}, .layer = bart_layer("self_attn")};
+  spec.layer_prefixes = {"encoder.layers.{}."};
+  spec.layer = bart_layer("self_attn");
   spec.embedding = bart_embedding("encoder");
   spec.decoder = DecoderSpec{.prefix = "decoder.layers.{}.",
                              .self = bart_attention("self_attn"),
@@ -339,7 +333,7 @@ void add_t5_mlp(LayerSpec& spec, const std::string& layer) {
 void gate_t5(FamilySpec& row, const char* activation) {
   row.keys.activation = {{}, activation};
   for (const auto& [spec, layer] :
-       {std::pair(&row.stack.layer, std::string("layer.1")), {&row.decoder->cross, "layer.2"}}) {
+       {std::pair(&row.layer, std::string("layer.1")), {&row.decoder->cross, "layer.2"}}) {
     spec->mlp.gate = linear_without_bias(layer + ".DenseReluDense.wi_0");
     spec->mlp.up = linear_without_bias(layer + ".DenseReluDense.wi_1");
   }
@@ -360,10 +354,10 @@ void t5(FamilySpec& spec) {
       .table = {"encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"},
       .buckets = {{"relative_attention_num_buckets"}, 32},
       .max_distance = {{"relative_attention_max_distance"}, 128}};
-  spec.stack = {.prefixes = {"encoder.block.{}."},
-                .layer = t5_attention("layer.0", "SelfAttention"),
-                .relative = buckets};
-  add_t5_mlp(spec.stack.layer, "layer.1");
+  spec.layer_prefixes = {"encoder.block.{}."};
+  spec.layer = t5_attention("layer.0", "SelfAttention");
+  spec.relative = buckets;
+  add_t5_mlp(spec.layer, "layer.1");
   spec.embedding = {.token = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}};
   spec.final_norm = norm_without_bias("encoder.final_layer_norm");
   spec.decoder = DecoderSpec{.prefix = "decoder.block.{}.",

@@ -17,8 +17,8 @@ void add_head_norms(LayerSpec& layer) {
 
 /// Replaces the RMS norms of Llama by LayerNorms. `eps` is the configuration key of epsilon.
 void set_layer_norms(FamilySpec& row, const std::string& eps) {
-  row.stack.layer.attention_norm = layer_norm("input_layernorm");
-  row.stack.layer.mlp_norm = layer_norm("post_attention_layernorm");
+  row.layer.attention_norm = layer_norm("input_layernorm");
+  row.layer.mlp_norm = layer_norm("post_attention_layernorm");
   row.final_norm = layer_norm("norm");
   row.keys.norm_eps = {{eps}, 1e-5};
   row.norm = NormKind::layer;
@@ -26,12 +26,12 @@ void set_layer_norms(FamilySpec& row, const std::string& eps) {
 
 void llama_row(FamilySpec& spec) {
   spec.prefixes = {"model.", ""};
-  spec.stack = {.prefixes = {"layers.{}."},
-                .layer = plain_layer(biased_if_configured,
-                                     {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
-                                      "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj", "mlp.gate_proj"},
-                                     norm_without_bias("input_layernorm"),
-                                     norm_without_bias("post_attention_layernorm"))};
+  spec.layer_prefixes = {"layers.{}."};
+  spec.layer =
+      plain_layer(biased_if_configured,
+                  {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+                   "mlp.up_proj", "mlp.down_proj", "mlp.gate_proj"},
+                  norm_without_bias("input_layernorm"), norm_without_bias("post_attention_layernorm"));
   spec.embedding = {.token = {"embed_tokens.weight"}};
   spec.final_norm = norm_without_bias("norm");
   spec.head = plain_head("lm_head");
@@ -46,13 +46,13 @@ void llama_row(FamilySpec& spec) {
 }
 
 void mistral_row(FamilySpec& spec) {
-  remove_biases(spec.stack.layer);
+  remove_biases(spec.layer);
   set_defaults(spec.keys, {.kv_heads = 8, .mlp_width = 14336, .max_positions = 131072});
   spec.window = {.size = "sliding_window", .default_size = 4096};
 }
 
 void qwen2(FamilySpec& spec) {
-  set_projections(spec.stack.layer, linear, kQueryKeyValue);
+  set_projections(spec.layer, linear, kQueryKeyValue);
   set_defaults(spec.keys, {.kv_heads = 32, .mlp_width = 22016, .vocabulary = 151936, .max_positions = 32768});
   spec.keys.d_head = {};
   spec.window->enabled = "use_sliding_window";
@@ -62,10 +62,9 @@ void qwen2(FamilySpec& spec) {
 }
 
 void qwen3(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  set_projections(layer, biased_if_configured, kQueryKeyValue);
-  layer.output = biased_if_configured("self_attn.o_proj");
-  add_head_norms(layer);
+  set_projections(spec.layer, biased_if_configured, kQueryKeyValue);
+  spec.layer.output = biased_if_configured("self_attn.o_proj");
+  add_head_norms(spec.layer);
   spec.keys.d_head = {{"head_dim"}, 128};
 }
 
@@ -75,7 +74,7 @@ void gemma(FamilySpec& spec) {
   spec.keys.activation.default_value = "gelu_pytorch_tanh";
   spec.gain_offset = 1;
   spec.scale_embedding = true;
-  remove_mlp_biases(spec.stack.layer);
+  remove_mlp_biases(spec.layer);
   spec.requirements.push_back({"use_bidirectional_attention", {false}});
   spec.variants = {{"hidden_act", "gelu", {}, [](FamilySpec& row) {
                       // Early configurations contain gelu, but the models use gelu_pytorch_tanh.
@@ -84,10 +83,9 @@ void gemma(FamilySpec& spec) {
 }
 
 void gemma2(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  layer.attention_output_norm = norm_without_bias("post_attention_layernorm");
-  layer.mlp_norm = norm_without_bias("pre_feedforward_layernorm");
-  layer.mlp_output_norm = norm_without_bias("post_feedforward_layernorm");
+  spec.layer.attention_output_norm = norm_without_bias("post_attention_layernorm");
+  spec.layer.mlp_norm = norm_without_bias("pre_feedforward_layernorm");
+  spec.layer.mlp_output_norm = norm_without_bias("post_feedforward_layernorm");
   spec.place = NormPlace::both;
   set_defaults(spec.keys, {.heads = 8, .kv_heads = 4, .mlp_width = 9216});
   spec.keys.activation.names = {"hidden_activation"};
@@ -101,7 +99,7 @@ void gemma2(FamilySpec& spec) {
 }
 
 void gemma3_text(FamilySpec& spec) {
-  add_head_norms(spec.stack.layer);
+  add_head_norms(spec.layer);
   set_defaults(spec.keys, {.vocabulary = 262208, .max_positions = 131072});
   spec.keys.soft_cap = {};
   spec.keys.logit_soft_cap.default_value = 0;
@@ -141,9 +139,8 @@ MlpSpec each_or_stacked(const std::string& up, const std::string& down, const st
 }
 
 void mixtral(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  layer.mlp = {};
-  ExpertsSpec& experts = layer.experts.emplace();
+  spec.layer.mlp = {};
+  ExpertsSpec& experts = spec.layer.experts.emplace();
   experts.router = linear_without_bias("block_sparse_moe.gate");
   experts.router.weight.push_back({"mlp.gate.weight"});
   experts.each =
@@ -158,11 +155,10 @@ void mixtral(FamilySpec& spec) {
 }
 
 void qwen2_moe(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
   set_projections(
-      layer, [](const std::string& name) { return linear_with_bias_if(name, "qkv_bias", true); },
+      spec.layer, [](const std::string& name) { return linear_with_bias_if(name, "qkv_bias", true); },
       kQueryKeyValue);
-  ExpertsSpec& experts = layer.experts.emplace();
+  ExpertsSpec& experts = spec.layer.experts.emplace();
   experts.router = linear_without_bias("mlp.gate");
   experts.each = each_or_stacked("mlp.experts.{expert}.up_proj", "mlp.experts.{expert}.down_proj",
                                  "mlp.experts.{expert}.gate_proj");
@@ -188,7 +184,7 @@ void gpt_oss(FamilySpec& spec) {
     return LinearSpec{.weight = {{name, Axes::in_out, packing}},
                       .bias = {{name + "_bias", Axes::in_out, packing}}};
   };
-  LayerSpec& layer = spec.stack.layer;
+  LayerSpec& layer = spec.layer;
   for (LinearSpec* one : {&layer.query, &layer.key, &layer.value, &layer.output}) one->bias_default = true;
   layer.sinks = {"self_attn.sinks"};
   layer.mlp = {};
@@ -215,7 +211,7 @@ void gpt_oss(FamilySpec& spec) {
 }
 
 void phi(FamilySpec& spec) {
-  spec.stack.layer = plain_layer(
+  spec.layer = plain_layer(
       linear,
       {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.dense", "mlp.fc1", "mlp.fc2"},
       layer_norm("input_layernorm"), layer_norm("input_layernorm"));
@@ -230,16 +226,15 @@ void phi(FamilySpec& spec) {
   spec.rotary->fraction = 0.5;
   spec.requirements = {};
   spec.variants = {{"qk_layernorm", true, false, [](FamilySpec& row) {
-                      row.stack.layer.query_norm = layer_norm("self_attn.q_layernorm");
-                      row.stack.layer.key_norm = layer_norm("self_attn.k_layernorm");
+                      row.layer.query_norm = layer_norm("self_attn.q_layernorm");
+                      row.layer.key_norm = layer_norm("self_attn.k_layernorm");
                     }}};
 }
 
 void phi3(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = layer.key = layer.value = packed_linear("self_attn.qkv_proj", Packing::query_key_value);
-  layer.mlp.gate = layer.mlp.up = packed_linear("mlp.gate_up_proj", Packing::gate_up);
-  remove_biases(layer);
+  set_packed(spec.layer, packed_linear("self_attn.qkv_proj", Packing::query_key_value));
+  spec.layer.mlp.gate = spec.layer.mlp.up = packed_linear("mlp.gate_up_proj", Packing::gate_up);
+  remove_biases(spec.layer);
   spec.keys.kv_heads = {{"num_key_value_heads"}, {}};
   spec.keys.d_head = {};
   set_defaults(spec.keys, {.mlp_width = 8192, .vocabulary = 32064, .max_positions = 4096});
@@ -251,9 +246,8 @@ void phi3(FamilySpec& spec) {
 }
 
 void olmo(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  layer.attention_norm = layer.mlp_norm = spec.final_norm = {.bare = true};
-  remove_mlp_biases(layer);
+  spec.layer.attention_norm = spec.layer.mlp_norm = spec.final_norm = {.bare = true};
+  remove_mlp_biases(spec.layer);
   spec.keys.d_head = {};
   spec.keys.vocabulary.default_value = 50304;
   spec.keys.norm_eps = {{}, 1e-5};
@@ -262,10 +256,9 @@ void olmo(FamilySpec& spec) {
 }
 
 void olmo2(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  layer.attention_norm = norm_without_bias("post_attention_layernorm");
-  layer.mlp_norm = norm_without_bias("post_feedforward_layernorm");
-  add_head_norms(layer);
+  spec.layer.attention_norm = norm_without_bias("post_attention_layernorm");
+  spec.layer.mlp_norm = norm_without_bias("post_feedforward_layernorm");
+  add_head_norms(spec.layer);
   spec.final_norm = norm_without_bias("norm");
   spec.keys.norm_eps.names = {"rms_norm_eps"};
   spec.keys.clip = {};
@@ -275,9 +268,8 @@ void olmo2(FamilySpec& spec) {
 }
 
 void stablelm(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
   set_projections(
-      layer, [](const std::string& name) { return linear_with_bias_if(name, "use_qkv_bias"); },
+      spec.layer, [](const std::string& name) { return linear_with_bias_if(name, "use_qkv_bias"); },
       kQueryKeyValue);
   set_layer_norms(spec, "layer_norm_eps");
   set_defaults(spec.keys, {.kv_heads = 32, .mlp_width = 6912, .vocabulary = 50304, .max_positions = 4096});
@@ -289,16 +281,16 @@ void stablelm(FamilySpec& spec) {
   spec.variants = {{"use_parallel_residual", true, false,
                     [](FamilySpec& row) {
                       row.parallel = true;
-                      row.stack.layer.mlp_norm = row.stack.layer.attention_norm;
+                      row.layer.mlp_norm = row.layer.attention_norm;
                     }},
                    {"qk_layernorm", true, false, [](FamilySpec& row) {
-                      row.stack.layer.query_norm = norm_without_bias("self_attn.q_layernorm.norms.{head}");
-                      row.stack.layer.key_norm = norm_without_bias("self_attn.k_layernorm.norms.{head}");
+                      row.layer.query_norm = norm_without_bias("self_attn.q_layernorm.norms.{head}");
+                      row.layer.key_norm = norm_without_bias("self_attn.k_layernorm.norms.{head}");
                     }}};
 }
 
 void starcoder2(FamilySpec& spec) {
-  spec.stack.layer =
+  spec.layer =
       plain_layer([](const std::string& name) { return linear_with_bias_if(name, "use_bias", true); },
                   {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.c_fc",
                    "mlp.c_proj"},
@@ -312,9 +304,8 @@ void starcoder2(FamilySpec& spec) {
 }
 
 void cohere(FamilySpec& spec) {
-  LayerSpec& layer = spec.stack.layer;
-  layer.attention_norm = layer.mlp_norm = norm_without_bias("input_layernorm");
-  remove_mlp_biases(layer);
+  spec.layer.attention_norm = spec.layer.mlp_norm = norm_without_bias("input_layernorm");
+  remove_mlp_biases(spec.layer);
   spec.head->tied_by_default = true;
   set_defaults(spec.keys, {.mlp_width = 22528, .vocabulary = 256000, .max_positions = 8192});
   spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-5};
@@ -323,11 +314,11 @@ void cohere(FamilySpec& spec) {
   spec.parallel = true;
   spec.head_norm_span = HeadNormSpan::each;
   spec.rotary = {.pairing = RotaryPairing::interleaved, .theta = 500000};
-  spec.variants = {{"use_qk_norm", true, false, [](FamilySpec& row) { add_head_norms(row.stack.layer); }}};
+  spec.variants = {{"use_qk_norm", true, false, [](FamilySpec& row) { add_head_norms(row.layer); }}};
 }
 
 void nemotron(FamilySpec& spec) {
-  spec.stack.layer.mlp.gate = {};
+  spec.layer.mlp.gate = {};
   set_layer_norms(spec, "norm_eps");
   set_defaults(spec.keys, {.mlp_width = 24576, .vocabulary = 256000, .max_positions = 4096});
   spec.keys.activation.default_value = "relu2";

@@ -1,15 +1,17 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/source.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "model/config/config.hpp"
 
 namespace attnctl::model {
@@ -47,7 +49,10 @@ struct ConfigKeys {
   SizeKey d_head = {};     // if missing and without default_value: d_model / heads
   SizeKey mlp_width = {};  // if missing and without default_value: 4 d_model
   SizeKey embedding = {};  // if missing and without default_value: d_model
-  SizeKey vocabulary = {}, max_positions = {}, token_types = {}, groups = {};
+  SizeKey vocabulary = {}, max_positions = {}, token_types = {};
+  /// The number of groups of layers with the same weights, as in ALBERT. The number in the tensor names is
+  /// int(layer index / (number of layers / number of groups)). Without a default: the layer index.
+  SizeKey groups = {};
   /// The id of the padding token. Positions start after this row of the position table; padding tokens use
   /// the row itself.
   SizeKey padding = {};
@@ -67,6 +72,36 @@ struct ConfigKeys {
   SizeKey sparse_step = {};
   std::string dense_layers = {};  // key of the list of layers without experts
   NumberKey expert_limit = {}, expert_alpha = {.default_value = 1};
+};
+
+enum class Axes {
+  out_in,         // [out, in], as stored by torch.nn.Linear
+  in_out,         // [in, out], as stored by the class Conv1D of transformers
+  in_out_or_head  // [in, out]; or per head: [heads, in, k], or [heads, v, out] for an output projection
+};
+
+/// The order of several projections that are stored in one tensor, along its outputs.
+enum class Packing {
+  whole,            // the tensor holds one projection
+  query_key_value,  // all of q, then k, then v
+  by_head,          // q, k and v of head 0, then of head 1, ...
+  by_key_head,      // for each key/value head: all queries that share it, then k and v
+  in_four_blocks,   // four parts, each with q, v and k of a quarter of the heads
+  gate_up,          // all of gate, then up
+  gate_up_by_turns  // the outputs of gate and up alternate
+};
+
+/// A possible name and layout of a stored tensor. The name does not include the prefixes of the family and of
+/// the layer.
+struct StoredTensor {
+  template <std::convertible_to<std::string> Name>
+  StoredTensor(Name of, Axes order = Axes::out_in, Packing parts = Packing::whole)
+      : name(std::move(of)), axes(order), packing(parts) {}
+  bool operator==(const StoredTensor&) const = default;
+
+  std::string name;
+  Axes axes;
+  Packing packing;
 };
 
 /// The rotary parameters of layers with a sliding window, if they differ from those of other layers. In new
@@ -94,7 +129,7 @@ struct RotarySpec {
   nlohmann::ordered_json parameters = {};  // default value of /rope_parameters
   bool yarn_is_longrope = false;           // the type "yarn" means longrope, as in old configurations
   /// Possible names of a tensor with inverse frequencies, which is used instead of computed ones.
-  std::vector<std::string> stored = {};
+  std::vector<StoredTensor> stored = {};
   std::optional<SlidingRotarySpec> sliding = {};
 };
 
@@ -124,31 +159,6 @@ struct Requirement {
   std::vector<nlohmann::ordered_json> values = {};
 };
 
-enum class Axes {
-  out_in,         // [out, in], as stored by torch.nn.Linear
-  in_out,         // [in, out], as stored by the class Conv1D of transformers
-  in_out_or_head  // [in, out]; or per head: [heads, in, k], or [heads, v, out] for an output projection
-};
-
-/// The order of several projections that are stored in one tensor, along its outputs.
-enum class Packing {
-  whole,            // the tensor holds one projection
-  query_key_value,  // all of q, then k, then v
-  by_head,          // q, k and v of head 0, then of head 1, ...
-  by_key_head,      // for each key/value head: all queries that share it, then k and v
-  in_four_blocks,   // four parts, each with q, v and k of a quarter of the heads
-  gate_up,          // all of gate, then up
-  gate_up_by_turns  // the outputs of gate and up alternate
-};
-
-/// A possible name and layout of a stored tensor. The name does not include the prefixes of the family and of
-/// the layer.
-struct StoredTensor {
-  std::string name = {};
-  Axes axes = Axes::out_in;
-  Packing packing = Packing::whole;
-};
-
 /// A projection y = x W + b. The names of a tensor are alternatives. A tensor without names does not exist.
 struct LinearSpec {
   std::vector<StoredTensor> weight = {}, bias = {};
@@ -161,8 +171,8 @@ struct LinearSpec {
 
 /// The tensor names of a norm's gain and bias. A name with `{head}` means one tensor per head.
 struct NormSpec {
-  std::vector<std::string> gain = {};
-  std::vector<std::string> bias = {};
+  std::vector<StoredTensor> gain = {};
+  std::vector<StoredTensor> bias = {};
   bool bare = false;  // the norm exists but has no tensors
 
   [[nodiscard]] bool present() const { return bare || !gain.empty(); }
@@ -188,13 +198,13 @@ struct LayerSpec {
   NormSpec attention_output_norm = {}, mlp_output_norm = {};  // only for NormPlace::both
   NormSpec query_norm = {}, key_norm = {};
   bool first_attention_normed = true;  // false: layer 0 has no attention_norm
-  std::vector<std::string> sinks = {};
+  std::vector<StoredTensor> sinks = {};
   MlpSpec mlp = {};
   std::optional<ExpertsSpec> experts = {};
 };
 
 struct RelativeBucketSpec {
-  std::vector<std::string> table = {};  // [rows, heads]; names without the family's prefix
+  std::vector<StoredTensor> table = {};  // [rows, heads]; names without the family's prefix
   SizeKey buckets = {}, max_distance = {};
   SizeKey rows = {};  // without names: the number of buckets
   bool bidirectional = true;
@@ -203,12 +213,12 @@ struct RelativeBucketSpec {
 /// The tensors of disentangled attention (see DisentangledConfig), and the properties of it that differ
 /// between families.
 struct DisentangledSpec {
-  std::vector<std::string> table = {};  // names without the family's prefix
-  NormSpec norm = {};                   // used if /norm_rel_ebd requires it
-  LinearSpec key = {}, query = {};      // projections of the table; each layer has its own
-  bool buckets = false;                 // /position_buckets may request a logarithmic scale of distances
-  /// /share_att_key may replace `key` and `query` by the projections of the tokens.
-  bool may_share_content = false;
+  std::vector<StoredTensor> table = {};  // names without the family's prefix
+  NormSpec norm = {};                    // used if /norm_rel_ebd requires it
+  LinearSpec key = {}, query = {};       // projections of the table; each layer has its own
+  /// /position_buckets may request a logarithmic scale of distances, and /share_att_key may replace `key` and
+  /// `query` by the projections of the tokens.
+  bool has_options = false;
 };
 
 /// A convolution over the embeddings, which exists if /conv_kernel_size is above 0. In the checkpoint, the
@@ -218,24 +228,12 @@ struct ConvolutionSpec {
   NormSpec norm = {};
 };
 
-/// A stack of layers and the names of their tensors.
-struct StackSpec {
-  std::vector<std::string> prefixes = {};  // alternatives, for example "encoder.layer.{}."
-  /// The number in the tensor names is the group of the layer, as in ALBERT: int(layer index / (number of
-  /// layers / number of groups)). If false, it is the layer index.
-  bool numbered_by_group = false;
-  LayerSpec layer = {};
-  std::optional<RelativeBucketSpec> relative = {};
-  std::optional<DisentangledSpec> disentangled = {};
-  std::optional<ConvolutionSpec> convolution = {};  // applied after the first layer
-};
-
 /// The tensors before the first layer. Names follow the family's prefix. A stored position table is used
 /// instead of positions of the kind PositionKind::sinusoidal_halves.
 struct EmbeddingSpec {
-  std::vector<std::string> token = {}, position = {}, token_type = {};
+  std::vector<StoredTensor> token = {}, position = {}, token_type = {};
   /// Only in families that read images. There, this table and the position table are [1, rows, width].
-  std::vector<std::string> class_token = {};
+  std::vector<StoredTensor> class_token = {};
   LinearSpec patches = {};  // a convolution [d, channels, height and width of a patch]
   NormSpec norm = {};
   LinearSpec projection = {};  // from the width of the tables to d_model
@@ -254,14 +252,6 @@ struct HeadSpec {
   bool bias_if_stored = false;  // the bias of `decoder` exists if the checkpoint contains it
   /// Without weights (only a configuration): whether the head is tied if /tie_word_embeddings is missing.
   bool tied_by_default = true;
-};
-
-/// The ALiBi slopes of a family with h heads. Slope t (from 1) for n heads, a power of 2, is 2^(-8 t / n). If
-/// h is a power of 2, both rules give the h slopes for h heads. Otherwise p is the next lower power of 2.
-enum class AlibiSlopes {
-  none,
-  nearest_power,  // all slopes for p heads, then slopes 1, 3, 5, ... for 2 p heads, h in total
-  next_power      // slopes 2, 4, 6, ... for 2 p heads, then slopes 1, 3, 5, ... for 2 p heads, h in total
 };
 
 struct FamilySpec;
@@ -293,7 +283,12 @@ struct FamilySpec {
   /// Possible prefixes of tensor names, except those of the head (see HeadSpec). "" is usually the prefix in
   /// files that were saved without the head.
   std::vector<std::string> prefixes = {};
-  StackSpec stack = {};  // the encoder in encoder-decoder models
+  // The layers; in encoder-decoder models, those of the encoder.
+  std::vector<std::string> layer_prefixes = {};  // alternatives, for example "encoder.layer.{}."
+  LayerSpec layer = {};
+  std::optional<RelativeBucketSpec> relative = {};
+  std::optional<DisentangledSpec> disentangled = {};
+  std::optional<ConvolutionSpec> convolution = {};  // applied after the first layer
   std::optional<DecoderSpec> decoder = {};
   EmbeddingSpec embedding = {};
   NormSpec final_norm = {};
@@ -311,16 +306,15 @@ struct FamilySpec {
   // The fields of the next three structs that the family and its variants determine. resolve_config() sets
   // the other fields.
   EmbeddingConfig embedding_config = {};  // its counts_visible also applies to ALiBi
-  AlibiConfig alibi_config = {};
+  std::optional<AlibiConfig> alibi = {};  // nullopt if the model has no ALiBi
   ExpertsConfig experts_config = {};
-  AlibiSlopes alibi = AlibiSlopes::none;
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
   std::optional<RotarySpec> rotary = {};
   std::optional<WindowKeys> window = {};
   bool causal = false;
   std::vector<Requirement> requirements = {};
-  std::vector<std::string> rejected_tensors = {};  // names in a layer; a checkpoint with one is rejected
-  std::vector<Variant> variants = {};              // applied in order
+  std::vector<StoredTensor> rejected_tensors = {};  // names in a layer; a checkpoint with one is rejected
+  std::vector<Variant> variants = {};               // applied in order
 };
 
 [[nodiscard]] std::span<const FamilySpec> families();  // sorted by name

@@ -57,6 +57,11 @@ inline void set_projections(LayerSpec& layer, MakeLinear make, const std::vector
   for (std::size_t i = 0; i < names.size(); ++i) *parts[i] = make(names[i]);
 }
 
+/// Sets a projection that packs query, key and value.
+inline void set_packed(LayerSpec& layer, const LinearSpec& packed) {
+  layer.query = layer.key = layer.value = packed;
+}
+
 [[nodiscard]] inline LayerSpec plain_layer(MakeLinear make, const std::vector<std::string>& names,
                                            const NormSpec& attention_norm, const NormSpec& mlp_norm) {
   LayerSpec layer = {.attention_norm = attention_norm, .mlp_norm = mlp_norm};

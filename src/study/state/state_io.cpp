@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl::study {
 namespace {

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
-#include "base/warnings.hpp"
 #include "results/results.hpp"
 #include "study/measure.hpp"
 #include "study/state/state_io.hpp"
