@@ -37,7 +37,7 @@ struct TensorInfo {
   DType dtype = DType::f32;
   Shape shape;
   std::string_view file = {};  // name of the tensor's file, escaped for messages; owned by the checkpoint
-  std::size_t place = 0;       // index of the tensor's data in the checkpoint, which sets it
+  std::size_t place = 0;       // index of the tensor's data in its Checkpoint; set by Checkpoint::add()
 };
 
 /// The named tensors of a weights file of any supported format. Opening the file checks the sizes of all
@@ -65,7 +65,7 @@ class Checkpoint {
     infos_.push_back(std::move(info));
     stored_.push_back({&file, bytes, {}, {}, copied, std::move(load)});
   }
-  /// Sorts the tensors by name. Needed after tensors were added in another order.
+  /// Sorts the tensors by name. Must be called after tensors were added in another order.
   void sort() { std::ranges::stable_sort(infos_, {}, &TensorInfo::name); }
 
   [[nodiscard]] std::span<const TensorInfo> tensors() const { return infos_; }  // sorted by name

@@ -86,8 +86,8 @@ void read_torch_file(const MappedFile& file, Checkpoint& checkpoint, Warnings& w
 
 /// Reads a little-endian GGUF file of version 2 or 3
 /// (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The tensors have the names and the layout of
-/// a Hugging Face checkpoint; unknown tensors keep their names. config() is made from the metadata. tensor()
-/// decodes quantized tensors to F32 and keeps the result until release().
+/// a Hugging Face checkpoint; unknown tensors keep their names. Checkpoint::config is made from the metadata.
+/// tensor() decodes quantized tensors to F32 and keeps the result until release().
 void read_gguf(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 
 /// Reads the tokenizer of a GGUF file. The model's architecture need not be supported. Returns null if the

@@ -51,7 +51,7 @@ struct ConfigKeys {
   SizeKey embedding = {};  // if missing and without default_value: d_model
   SizeKey vocabulary = {}, max_positions = {}, token_types = {};
   /// The number of groups of layers with the same weights, as in ALBERT. The number in the tensor names is
-  /// int(layer index / (number of layers / number of groups)). Without a default: the layer index.
+  /// int(layer index / (number of layers / number of groups)), or the layer index if the key has no default.
   SizeKey groups = {};
   /// The id of the padding token. Positions start after this row of the position table; padding tokens use
   /// the row itself.
