@@ -174,7 +174,8 @@ std::optional<std::size_t> find_ill_formed_utf8(std::string_view text) {
 }
 
 std::uint64_t content_hash(std::span<const std::byte> bytes, std::uint64_t seed) {
-  return XXH64(bytes.empty() ? "" : reinterpret_cast<const char*>(bytes.data()), bytes.size(), seed);
+  const std::byte* const data = bytes.data();
+  return data == nullptr ? XXH64("", 0, seed) : XXH64(data, bytes.size(), seed);
 }
 
 }  // namespace attnctl
