@@ -193,7 +193,7 @@ void lay_out_trees(PageLayout& layout, const HeatmapPage& page) {
   std::vector<double> distances;
   for (const Heatmap& heatmap : page.heatmaps) {
     if (!heatmap.tree.groups.empty()) layout.strip = kStripHeight + 4;
-    for (const ColumnTree::Merge& merge : heatmap.tree.merges) distances.push_back(merge.distance);
+    for (const ColumnTree::Join& merge : heatmap.tree.merges) distances.push_back(merge.distance);
   }
   if (distances.empty()) return;
   const auto [least, most] = std::ranges::minmax(distances);
@@ -450,7 +450,7 @@ void draw_tree(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatm
   for (std::size_t i = 0; i <= tree.merges.size(); ++i)
     tops.push_back({at.x + (static_cast<double>(i) + 0.5) * layout.cell, bottom});
   canvas.raw("<g fill=\"none\" stroke=\"#262626\">\n");
-  for (const ColumnTree::Merge& merge : tree.merges) {
+  for (const ColumnTree::Join& merge : tree.merges) {
     const SvgPoint first = tops[merge.first];
     const SvgPoint second = tops[merge.second];
     const double y = y_of(merge.distance);

@@ -219,12 +219,12 @@ struct HeatmapScale {
 /// A cluster tree of the columns of a heatmap, drawn above them. n merges join the first n + 1 columns, which
 /// are the clusters 0 to n. Merge i makes the cluster n + 1 + i.
 struct ColumnTree {
-  struct Merge {
+  struct Join {
     std::size_t first = 0, second = 0;  // clusters, from left to right
     double distance = 0;
   };
   std::string axis;                        // name of the distances
-  std::vector<Merge> merges;               // by ascending distance; if empty, nothing is drawn
+  std::vector<Join> merges;                // by ascending distance; if empty, nothing is drawn
   std::vector<std::string> groups;         // names of groups of columns, such as layers; may be empty
   std::vector<std::size_t> column_groups;  // [columns], indices into `groups`; empty without groups
 };

@@ -128,13 +128,13 @@ TEST_CASE("--format png and pdf write to a pipe, but not to a terminal") {
   CHECK(result.err.find("contradicts the extension") != std::string::npos);
 }
 
-TEST_CASE("without librsvg, png and pdf are an error that names the package, before the model is read") {
+TEST_CASE("without librsvg, png and pdf are an error that names the package") {
   const TempDir folder;
   folder.write("librsvg-2.so.2", "");
   const RunOptions options = {.environment = {{"LD_LIBRARY_PATH", folder.path().string()}}};
   for (const char* name : {"x.png", "x.pdf"}) {
     const std::string path = folder.write(name, "old").string();
-    const RunResult result = run_attnctl({"analyze", "no-such-model", "--ids", "1", "-o", path}, options);
+    const RunResult result = run_attnctl({"analyze", kBert, "--ids", "1", "-o", path}, options);
     CHECK(result.status == 2);
     CHECK_MESSAGE(result.err.find("install the Debian package librsvg2-2, or write svg") != std::string::npos,
                   result.err);

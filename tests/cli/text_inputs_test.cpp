@@ -146,8 +146,9 @@ TEST_CASE("a pattern of --input stands for the files that match it, sorted by na
     words.insert(words.begin(), {"tokenize", kBert, "--format", "json"});
     const RunResult result = run_attnctl(words);
     REQUIRE_MESSAGE(result.status == 0, result.err);
+    const json document = json::parse(result.out);
     std::vector<std::string> found;
-    for (const json& input : json::parse(result.out).at("inputs")) found.push_back(input.at("text"));
+    for (const json& input : document.at("inputs")) found.push_back(input.at("text"));
     return found;
   };
   using Texts = std::vector<std::string>;

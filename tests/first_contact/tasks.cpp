@@ -359,7 +359,7 @@ std::vector<Task> researcher_tasks() {
        .words = "A treebank with the wrong extension",
        .command = "cp data/treebank.conllu bank.txt; attnctl study data/tiny-bert --input bank.txt "
                   "--measures metrics",
-       .shows = {"warning: CoNLL-U is read as text", "rename the file to .conllu", "Mean entropy (nats)"},
+       .shows = {"CoNLL-U is read as text", "rename the file to .conllu", "Mean entropy (nats)"},
        .piped = {"warning: CoNLL-U is read as text", "\"conllu_as_text\""}},
       {.number = 36,
        .words = "Shards by hand",
