@@ -308,7 +308,7 @@ TEST_CASE("the axis of a tree begins near the least distance if the distances di
   CHECK(has_tick("0.95"));
   CHECK(has_tick("1"));
   for (Heatmap& map : page.heatmaps) {  // heads with equal weights
-    for (ColumnTree::Merge& merge : map.tree.merges) merge.distance = -1e-16;
+    for (ColumnTree::Join& merge : map.tree.merges) merge.distance = -1e-16;
   }
   CHECK(has_tick("0"));
   CHECK(has_tick("0.01"));
