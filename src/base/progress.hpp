@@ -27,7 +27,7 @@ class Progress {
   /// `unit` is what is counted, in the singular: "byte". A `total` of 0 is unknown.
   void begin(const std::string& label, std::size_t total, const std::string& unit);
   void advance(std::size_t steps = 1);  // safe from several threads
-  void reach(std::size_t done);         // sets the count, unless it is larger; from one thread at a time
+  void reach(std::size_t done);         // raises the count to `done`; from one thread at a time
   void end();                           // clears the line
 
  private:

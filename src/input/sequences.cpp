@@ -159,8 +159,7 @@ std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most) {
   if (added >= most) {
     fail(Status::bad_input,
          "--truncate: no token of the text is left, because the model has {} and the tokenizer adds {}; use "
-         "--ids, "
-         "or a model with at least {}",
+         "--ids, or a model with at least {}",
          counted(most, "position"), counted(added, "special token"), counted(added + 1, "position"));
   }
   // Shortens the longer text until both texts have the same length, then both alternately.

@@ -173,8 +173,7 @@ void add_pattern_options(Command& command, AnalysisRequest& options) {
        {"--by-word", &request.by_word, "Merge word pieces into words in all pattern output"},
        choice("--pool-from", request.pool_from, {"mean", "first"},
               "With --by-word: the attention from a word is the mean over its pieces, or that of its first "
-              "piece "
-              "(default: mean)")});
+              "piece (default: mean)")});
   command.add(
       "Values of patterns, rollout, flow and contributions",
       {choice("--weighting", request.weighting, {"weights", "norm", "norm-row"},

@@ -38,8 +38,8 @@ struct OptionText {
 };
 
 /// The variable that an option sets, or a function that receives the value of the option as text. An option
-/// whose target is a bool is a flag and takes no value. An option whose target is a vector may be
-/// given several times.
+/// whose target is a bool is a flag and takes no value. An option whose target is a vector may be given
+/// several times.
 using OptionTarget =
     std::variant<bool*, std::string*, std::optional<std::string>*, std::size_t*, std::optional<std::size_t>*,
                  std::optional<int>*, double*, std::optional<double>*, std::vector<std::string>*,
@@ -109,9 +109,10 @@ struct Command {
   void add(std::vector<Option> added) { add("Options", std::move(added)); }
 };
 
-/// Parses the command line, and the file of the option --config-file of a command that also has an option
+/// Parses the command line, and the file of --config-file if the command has this option and an option
 /// `in_order`. Sets the targets of the given options. Returns the chosen command, or the text of --help,
-/// --version or an OptionText. Throws Error(usage) if the command line is invalid.
+/// --version or an OptionText. Throws Error(usage) for an invalid argument, key or value. Also throws the
+/// errors of read_file(), and Error(bad_input) if quotes or brackets in the file are not closed.
 [[nodiscard]] std::variant<const Command*, std::string> parse_command_line(const Command& root, int argc,
                                                                            char** argv);
 
