@@ -16,7 +16,7 @@ namespace attnctl::analysis {
 /// Returns the table with the name, unit, range, null and source of each metric.
 [[nodiscard]] Table metrics_table();
 
-/// The arguments of heads_table. Columns of null `weights` or empty `patterns` have undefined cells.
+/// The arguments of heads_table. If `weights` is null or `patterns` is empty, its columns are undefined.
 struct HeadsTableParts {
   const model::ModelConfig& config;
   const forward::Selection& selection;

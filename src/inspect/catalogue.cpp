@@ -106,7 +106,7 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
              row->include);
     }
   }
-  // By default, text has no patterns and directions. A picture shows patterns or, without inputs, weights.
+  // By default, text has no patterns or directions. A picture shows patterns or, without inputs, weights.
   if (form == Form::text && !given) includes.patterns = includes.directions = false;
   if (form == Form::pictures && !given && with_inputs) includes.weights = false;
   return includes;

@@ -190,7 +190,7 @@ HeatmapPage pattern_page(const RunResults& run) {
   return page;
 }
 
-/// Returns the word of --from or, if it is a position, the token there.
+/// Returns the word of --from or, if --from is a position, the token there without its word mark.
 std::string name_of_from(const RunResults& run, const analysis::AttentionQuestion& question) {
   const std::string& from = run.request.from;
   const forward::Sides sides = run.sides(question.sequence);

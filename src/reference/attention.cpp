@@ -55,7 +55,7 @@ double round_to_bfloat16(double value) {
   return std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
 }
 
-/// Returns the ALiBi term slope * position of each key [m]; if alibi.rounded, in bfloat16, times the scale.
+/// Returns the ALiBi term slope * position of each key [m]; if alibi.rounded, this in bfloat16 * the scale.
 Vector alibi(const model::AttentionConfig& config, const input::Sequence& sequence, std::size_t head) {
   const model::AlibiConfig& alibi = *config.alibi;
   const double slope = alibi.slopes[head];

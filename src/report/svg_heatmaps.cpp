@@ -545,7 +545,7 @@ double draw_group_legend(SvgCanvas& canvas, const PageLayout& layout, const Heat
   std::vector<std::pair<std::string, std::string>> entries;  // name and colour
   for (const Heatmap& heatmap : page.heatmaps) {
     const std::vector<std::string>& groups = heatmap.tree.groups;
-    for (std::size_t i = 0; i < groups.size(); ++i) {
+    for (std::size_t i = 0; i < groups.size() && !heatmap.tree.merges.empty(); ++i) {
       const std::pair entry(groups[i], list_colour(i, groups.size()));
       if (std::ranges::find(entries, entry) == entries.end()) entries.push_back(entry);
     }
@@ -567,7 +567,7 @@ double draw_group_legend(SvgCanvas& canvas, const PageLayout& layout, const Heat
   return y + kMargin;
 }
 
-/// Sets the colours of the scale, and the ends that are given. Adds to its label whether it is logarithmic.
+/// Sets the colours of the scale, and the ends that are given. The label says if the scale is logarithmic.
 void set_scale(HeatmapScale& scale, const PictureOptions& options) {
   const auto& [low, high] = std::pair(options.vmin, options.vmax);
   scale.colormap = options.colormap;

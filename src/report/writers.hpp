@@ -147,8 +147,8 @@ void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format,
 /// white on dark cells. If there are at most 5000 cells, each has a tooltip with its labels and value. Long
 /// labels are shortened, and column labels are turned if they do not fit. If there are too many labels, only
 /// every second, fifth, tenth, ... label is drawn. Above a heatmap with a tree is a dendrogram, with an axis
-/// of its distances, and a strip with the colours of the groups of columns, which a legend lists. If a
-/// diverging scale has only one of the ends of `options`, the other end is its negative. Throws Error(limit)
+/// of its distances, and a strip with the colours of the groups of columns, which a legend lists. If
+/// `options` has only one end of a diverging scale, the other end is its negative. Throws Error(limit)
 /// for more than 250,000 cells or a picture that is too large (see SvgCanvas::document), Error(usage) if the
 /// scale with the ends of `options` is empty, and std::invalid_argument if the page has no heatmap, if its
 /// scale is empty, or if labels, cell texts or trees do not match the cells.

@@ -206,7 +206,7 @@ class ArrayOutput {
 
 /// The colour scale of a heatmap, from `low` to `high`. By default, a diverging scale is blue, white, red; a
 /// sequential one is white to dark blue. A value outside the range has the colour of the nearer end.
-/// Undefined values (NaN) are grey.
+/// Undefined values (NaN) are grey, or light orange with the colormap `greys`.
 struct HeatmapScale {
   bool diverging = true;
   double low = -1;
@@ -331,7 +331,7 @@ struct Results {
   std::vector<PageBlock> text = {};        // text
   std::vector<View> pictures = {};         // SVG, PNG, PDF: the first, or the one that the user names
   std::vector<std::string> subtitle = {};  // for heads_page(): model name, and the text of a single input
-  std::string picture_hint = {};  // advice in the error message if a picture is wanted and there are none
+  std::string picture_hint = {};  // advice in the error message if a picture is wanted and there is none
 
   /// Appends the members of `other`. Its picture hint is used only if this object has none.
   void append(Results&& other);

@@ -67,7 +67,7 @@ class AttentionFrom final : public forward::Observer {
   std::vector<SummedRow> rows_;  // [questions, heads]
 };
 
-/// Returns the mean of the answers of several heads, without a head. Skips answers without weights.
+/// Returns the mean of the answers of several heads. Its `head` is not set. Skips answers without weights.
 [[nodiscard]] AttentionAnswer mean_of(std::span<const AttentionAnswer> answers,
                                       const AttentionQuestion& question);
 

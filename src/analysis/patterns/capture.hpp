@@ -103,7 +103,7 @@ class Capture final : public forward::Observer {
   std::vector<CaptureTarget> targets_;
   std::vector<Sinks> sinks_;          // [sequences]
   std::vector<std::size_t> queries_;  // [sequences]: number of queries
-  /// [selected heads]: index of the key/value head in the arrays; nullopt if an earlier head has the same.
+  /// [selected heads]: index of the key/value head in the arrays; nullopt if an earlier one has it.
   std::vector<std::optional<std::size_t>> kv_places_;
 };
 

@@ -86,7 +86,7 @@ void for_each_visible_offset(const PatternRow& row, const forward::VisibleKeys& 
 struct OffsetPeaks {
   std::array<std::uint64_t, kOffsetCount> counts{};  // [offset + kLargestOffset]
 
-  /// Counts the offset of the largest weight if it is in -8..8 and the keys are of the query's sequence.
+  /// Counts the offset of the largest weight if it is in -8..8. Skips rows over keys of another sequence.
   void add(const PatternRow& row) {
     if (row.marks->over_another) return;
     const auto peak = static_cast<std::ptrdiff_t>(row.argmax) - static_cast<std::ptrdiff_t>(row.query);

@@ -23,8 +23,8 @@ struct WeightsOptions {
   bool fold_norm = false;      // see circuit_factors
   // Only for analyze_weights:
   std::size_t directions = 0;  // maximum number of principal directions per circuit of a head
-  bool streamed =
-      false;  // release the weights of a layer before the next layer, unless across_layers is true
+  /// Release the weights of each layer before the next layer is read. Ignored if across_layers is true.
+  bool streamed = false;
 };
 
 /// The two circuits of a head (Elhage et al. 2021): QK = W_Q W_K^T for scores, OV = W_V W_O for outputs.
