@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numbers>
 #include <optional>
+#include <stdexcept>
 
 namespace attnctl {
 
