@@ -44,8 +44,7 @@ struct InputOptions {
   std::optional<std::string> key_mask;
   bool truncate = false;
   std::size_t words = 0;  // number of arguments TEXT that have only one word
-  /// Used while parsing: true if the last input is a TEXT or --text without --text-pair, so that --text-pair
-  /// may follow.
+  /// While parsing, true if the last input is a TEXT or --text without --text-pair, which may then follow.
   bool after_text = false;
 };
 /// Adds the arguments for text inputs: TEXT, --text, --text-pair, --input and --input-format.
@@ -55,7 +54,6 @@ void add_file_options(Command& command, InputOptions& options,
                       const std::string& keys = "\"text\", \"tokens\" or \"ids\"");
 /// Adds all input options except --keys, --values and the masks.
 void add_sequence_options(Command& command, InputOptions& options);
-/// Adds all input options.
 void add_input_options(Command& command, InputOptions& options);
 
 struct SelectionOptions : inspect::HeadChoice {
