@@ -97,7 +97,7 @@ std::vector<Task> student_tasks() {
        .command = "attnctl weights models/heads72.json",
        .shows = {"Effective ranks of QK (1 to 2)", "Average pairwise similarity of heads",
                  "52 more heads: --top all"},
-       .piped = {kAnalysis, "\"effective_ranks\": ["}},
+       .piped = {kAnalysis, "\"subspace_similarity\": ["}},
       {.number = 9,
        .words = "Why scores are divided by the root of d_k",
        .command = "attnctl experiment scaling",
