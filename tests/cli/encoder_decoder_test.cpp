@@ -189,9 +189,9 @@ TEST_CASE("experiment distance accepts a target that is longer than the input") 
   for (int i = 0; i < 299; ++i) target += ",7";
   const auto document = document_of({"experiment", "distance", "--model", "tests/golden/t5", "--ids", "3,4",
                                      "--target-ids", target, "--format", "json"});
-  std::map<int, double> sums;
+  std::map<std::string, double> sums;  // by component and layer
   for (const auto& row : document["rows"])
-    if (row["pairs"] != 0) sums[row["layer"].get<int>()] += row["share"].get<double>();
+    if (row["pairs"] != 0) sums[row["component"].dump() + row["layer"].dump()] += row["share"].get<double>();
   CHECK(sums.size() == 4);
   for (const auto& sum : sums) CHECK(sum.second == doctest::Approx(1));
 }
