@@ -23,8 +23,8 @@ constexpr std::array kKeys = {
                "part of an encoder-decoder model: encoder, decoder or cross-attention; empty in other models",
                ""},
     Definition{"layer", "", "from 0", "", "number of the layer in its component", ""},
-    Definition{"head", "", "from 0", "",
-               "number of the head in its layer, or in JSON and text its name, layer.head, such as 3.1", ""},
+    Definition{"head", "", "from 0", "", "number of the head in its layer; in text the name of the head", ""},
+    Definition{"name", "", "", "", "name of the head: [component.]layer.head, such as 3.1 or enc.3.1"},
     Definition{"index", "", "from 0", "", "number of the head in its layer", ""},
     Definition{"kv_head", "", "from 0", "", "number of the key-value head that the head uses", ""},
     Definition{"input", "", "", "", "id of the input; without an id, its number from 0", ""},
@@ -39,6 +39,9 @@ constexpr std::array kKeys = {
     Definition{"head_a", "", "from 0", "", "number of the first head of a pair in its layer"},
     Definition{"layer_b", "", "from 0", "", "number of the layer of the second head of a pair"},
     Definition{"head_b", "", "from 0", "", "number of the second head of a pair in its layer"},
+    Definition{"name_a", "", "", "", "name of the first head of a pair"},
+    Definition{"name_b", "", "", "", "name of the second head of a pair"},
+    Definition{"model", "", "", "", "path of the model"},
 };
 
 /// The sort key of a cell. In ascending order, numbers and booleans sort by value, and before texts.
@@ -283,7 +286,8 @@ const View& view_named(const Results& results, const std::string& name) {
 
 HeatmapPage heads_page(const Results& results, const std::string& name) {
   const auto is_key = [](const std::string& column) {
-    return column == "offset" || column == "position" || column == "first" || column == "last";
+    return column == "offset" || column == "position" || column == "first" || column == "last" ||
+           column == "model" || column == "name";
   };
   const Table* table = nullptr;
   std::size_t column = 0;
@@ -315,7 +319,8 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
       const std::string& key = table->columns[i].name;
       const auto* const number = std::get_if<std::int64_t>(&cells[i]);
       const char* const gap = title.empty() ? "" : " ";
-      if (const auto* const text = std::get_if<std::string>(&cells[i])) title += gap + *text;
+      const auto* const text = std::get_if<std::string>(&cells[i]);
+      if (text != nullptr && !is_key(key)) title += gap + *text;
       if (number != nullptr && is_key(key)) title += fmt::format("{}{} {}", gap, key, *number);
     }
     const auto* const layer = std::get_if<std::int64_t>(&cells[table->find("layer").value()]);
