@@ -117,7 +117,7 @@ Table strongest_table(const StudyResults& results, const StudyShape& shape) {
 }
 
 /// Returns the table with the path of the model as its first column.
-Table with_model(Table table, const std::string& path) {
+Table with_model_path(Table table, const std::string& path) {
   table.columns.insert(table.columns.begin(), "model");
   table.row = [path, row = std::move(table.row)](std::size_t index, std::span<Cell> cells) {
     cells[0] = path;
@@ -361,7 +361,7 @@ Results study_results(const StudyState& state, Pool& pool) {
   for (View& view : results.pictures)
     std::visit([&](auto& page) { page.subtitle = results.subtitle; }, view.page);
   for (Table& table : results.tables)
-    table = with_definitions(with_model(std::move(table), header.model_path));
+    table = with_definitions(with_model_path(std::move(table), header.model_path));
   std::vector<Warning> warnings = state.warnings();
   if (counts.skipped > 0)
     warnings.push_back({"skipped", "bad sentences were skipped (--skip-bad)", counts.skipped});
