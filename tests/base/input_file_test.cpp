@@ -49,6 +49,13 @@ TEST_CASE("read_file reads a whole file up to its limit") {
   check_refusal([&] { (void)read_file(path, 199'999); }, Status::bad_input, {"more than 199999 bytes"});
 }
 
+TEST_CASE("the size of a missing file is an error of the environment") {
+  const TempDir folder;
+  CHECK(size_of_file(folder.write("x", "four")) == 4);
+  check_refusal([&] { (void)size_of_file(folder.path() / "none"); }, Status::environment,
+                {"none: cannot read its size: No such file"});
+}
+
 TEST_CASE("kind 136: a read error is an error of the environment") {
   // /proc/self/mem is a regular file, but address 0 cannot be read.
   check_refusal([] { (void)read_file("/proc/self/mem", 100); }, Status::environment,

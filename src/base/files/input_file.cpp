@@ -154,6 +154,13 @@ void fail_with_errno(const std::string& name, std::string_view what, int error) 
   fail(Status::environment, "{}: cannot {}: {}", name, what, std::generic_category().message(error));
 }
 
+std::uint64_t size_of_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(path, error);
+  if (error) fail_with_errno(escaped(path.string()), "read its size", error.value());
+  return size;
+}
+
 std::string read_file(const std::filesystem::path& path, std::size_t limit, Status absent) {
   std::uint64_t length = 0;
   const Descriptor file = open_regular_file(path, absent, length);
