@@ -150,6 +150,18 @@ TEST_CASE("a compressed file is unpacked in pieces of any size, up to a limit") 
   }
 }
 
+TEST_CASE("zero bytes after a gzip member are ignored, as by gzip") {
+  const TempDir folder;
+  const auto read = [&](const std::string& bytes) {
+    return InputStream(folder.write("a.gz", bytes)).read_all(1000);
+  };
+  const std::string zeros(100'000, '\0');
+  CHECK(read(gzip("one\n") + zeros) == "one\n");
+  CHECK(read(gzip("one\n") + std::string(1, '\0') + gzip("two\n")) == "one\ntwo\n");
+  check_refusal([&] { (void)read(zeros); }, Status::bad_input, {"a.gz: damaged"});
+  check_refusal([&] { (void)read(gzip("one\n") + zeros + "x"); }, Status::bad_input, {"a.gz: damaged"});
+}
+
 TEST_CASE("a damaged compressed file is an error that names the file") {
   const TempDir folder;
   for (const Compression& compression : kCompressions) {

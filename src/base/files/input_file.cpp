@@ -200,6 +200,9 @@ struct InputStream::Gzip final : Unpacker {
   }
   ~Gzip() override { inflateEnd(&stream); }
   std::string unpack(std::span<char>& space) override {
+    // Zero bytes after a member are padding, such as that of a tape archive.
+    while (at_end && !packed.empty() && packed.front() == 0) packed = packed.subspan(1);
+    if (packed.empty()) return {};
     const auto size = static_cast<uInt>(std::min(space.size(), std::size_t{1} << 30));
     stream.next_in = reinterpret_cast<Bytef*>(packed.data());
     stream.avail_in = static_cast<uInt>(packed.size());
