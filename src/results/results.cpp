@@ -300,9 +300,14 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
       }
     }
   }
+  if (known.empty())
+    fail(Status::usage,
+         "--plot {}: this run has no table with one number per head; need a column of such a table, such as "
+         "entropy or contributions.share",
+         escaped(name));
   if (table == nullptr)
-    fail(Status::usage, "--plot {}: this run has no such column of heads{}{}{}", escaped(name),
-         did_you_mean(name, known), known.empty() ? "" : "; it has ", fmt::join(known, ", "));
+    fail(Status::usage, "--plot {}: this run has no such column of heads{}; it has {}", escaped(name),
+         did_you_mean(name, known), fmt::join(known, ", "));
   struct Panel {
     std::set<std::int64_t> layers, heads;
     std::map<std::pair<std::int64_t, std::int64_t>, double> numbers;

@@ -135,7 +135,10 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
             .starts_with("attnctl: --plot entropi: this run has no such column of heads (did you mean "
                          "\"entropy\"?); it has best_offset, "));
   CHECK(refused(plot(analyze, {"contributions.shar"})).find("\"contributions.share\"") != std::string::npos);
-  CHECK(refused(plot(analyze, {"patterns.weight"})).ends_with("this run has no such column of heads\n"));
+  CHECK(
+      refused(plot(analyze, {"patterns.weight"}))
+          .ends_with("this run has no table with one number per head; need a column of such a table, such as "
+                     "entropy or contributions.share\n"));
   CHECK(refused(plot(analyze, {"entropy", "--show", "1"})).find("remove --plot") != std::string::npos);
   CHECK(refused(plot(study, {"entropi"})).find("no measure has this column") != std::string::npos);
   CHECK(refused(plot(study, {"positional.offset"})).find("no such column of heads") != std::string::npos);
