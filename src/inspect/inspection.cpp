@@ -158,6 +158,11 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
   if (request.by_word) plan_words();
   plan_questions();
   plan_arrays();
+  const auto traces = [](const AnalysisRow* row) {
+    return row->include == "rollout" || row->include == "flow";
+  };
+  if (!request.rollout_from.empty() && std::ranges::none_of(request.includes.analyses, traces))
+    fail(Status::usage, "--rollout-from: needs --include rollout or flow");
   for (const AnalysisRow* row : request.includes.analyses) analyses_.push_back(row->make(found_));
   check_sizes();
 }
