@@ -119,7 +119,7 @@ TEST_CASE("--to names positions of separate keys, also if there are more keys th
   const RunResult run = attnctl::test::run_attnctl(arguments);
   REQUIRE_MESSAGE(run.status == 0, run.err);
   CHECK_MESSAGE(run.err.find("--to: \"7\" is not in input") != std::string::npos, run.err);
-  const auto answer = nlohmann::json::parse(run.out).at("attention_from").at(1);
+  const auto answer = nlohmann::json::parse(run.out).at("attention_from").at(1);  // head 0.1
   CHECK(answer.at("top").at(0).at("token").is_null());
   REQUIRE(answer.at("to").size() == 1);
   const double want = golden.array("pattern_0").values.at((5 + 1) * 7 + 6);  // head 1, query 1, key 6
