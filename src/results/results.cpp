@@ -319,6 +319,7 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
     std::string title;
     for (std::size_t i = 0; i < column; ++i) {
       const std::string& key = table->columns[i].name;
+      if (key == "name") continue;  // of the head
       const auto* const number = std::get_if<std::int64_t>(&cells[i]);
       const char* const gap = title.empty() ? "" : " ";
       if (const auto* const text = std::get_if<std::string>(&cells[i])) title += gap + *text;

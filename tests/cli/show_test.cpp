@@ -107,6 +107,7 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
   const std::string entropy = shows(
       plot(analyze, {"entropy"}),
       {">Heads: entropy<", ">entropy (nats)<", ">data/tiny-bert<", ">The cat sat.<", ">Layer<", ">Head<"});
+  CHECK(count_of(entropy, ">Head<") == 1);  // one heatmap
   const json heads = json::parse(run(analyze, "json").out).at("heads");
   REQUIRE(heads.size() == 12);
   for (const json& head : heads) {
