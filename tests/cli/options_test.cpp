@@ -114,7 +114,7 @@ TEST_CASE("bad options are errors of one line") {
     const char* message;
   };
   const std::vector<Row> rows = {
-      {{"look"}, "MODEL is required"},
+      {{"look"}, "MODEL is required; the first argument is MODEL"},
       {{"look", "m", "extra", "more"}, "unexpected argument \"extra\""},
       {{"fly"}, "unknown command \"fly\", need one of look"},
       {{"lok", "m", "--digits", "3"}, "unknown command \"lok\" (did you mean \"look\"?)"},

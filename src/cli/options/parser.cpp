@@ -284,7 +284,9 @@ std::string argument_fault(const ParsedCommand& parsed, std::string error) {
   const auto found = std::ranges::find_if(unknown, [](const std::string& word) { return word != "--"; });
   if (found == unknown.end()) {
     std::ranges::replace(error, '\n', ' ');
-    return error;
+    const std::size_t required = error.find(" is required");
+    if (required == std::string::npos) return error;
+    return fmt::format("{}; the first argument is {}", error, error.substr(0, required));
   }
   if (found->starts_with('-')) {
     WordList known;
