@@ -283,7 +283,7 @@ const View& view_named(const Results& results, const std::string& name) {
   return name.empty() ? results.pictures.front() : item_named(results.pictures, name, "--picture");
 }
 
-HeatmapPage heads_page(const Results& results, const std::string& name) {
+HeatmapPage heads_page(const Results& results, const std::string& name, bool draw_undefined) {
   const auto is_key = [](const std::string& column) {
     return column == "offset" || column == "position" || column == "first" || column == "last" ||
            column == "model" || column == "name";
@@ -302,9 +302,14 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
       }
     }
   }
+  if (known.empty())
+    fail(Status::usage,
+         "--plot {}: this run has no table with one number per head; need a column of such a table, such as "
+         "entropy or contributions.share",
+         escaped(name));
   if (table == nullptr)
-    fail(Status::usage, "--plot {}: this run has no such column of heads{}{}{}", escaped(name),
-         did_you_mean(name, known), known.empty() ? "" : "; it has ", fmt::join(known, ", "));
+    fail(Status::usage, "--plot {}: this run has no such column of heads{}; it has {}", escaped(name),
+         did_you_mean(name, known), fmt::join(known, ", "));
   struct Panel {
     std::set<std::int64_t> layers, heads;
     std::map<std::pair<std::int64_t, std::int64_t>, double> numbers;
@@ -325,7 +330,7 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
     const auto* const layer = std::get_if<std::int64_t>(&cells[table->find("layer").value()]);
     const auto* const head = std::get_if<std::int64_t>(&cells[table->find("head").value()]);
     const double value = number_of(cells[column]);
-    if (layer == nullptr || head == nullptr || is_undefined(value)) continue;
+    if (layer == nullptr || head == nullptr || (is_undefined(value) && !draw_undefined)) continue;
     auto panel = std::ranges::find(panels, title, &std::pair<std::string, Panel>::first);
     if (panel == panels.end()) panel = panels.insert(panel, {title, {}});
     panel->second.layers.insert(*layer);

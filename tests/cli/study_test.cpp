@@ -380,6 +380,8 @@ TEST_CASE("merge --status lists the states in a folder") {
   const RunResult csv = merge(files, {"--status", "--format", "csv", "--table", "states"});
   CHECK(csv.out.starts_with("file,model,blocks,of,finished\r\n"));
   CHECK(merge(files, {"--status", "--format", "text"}).out.starts_with("file "));
+  CHECK(merge(files, {"--status", "--format", "json", "--width", "9"}).err.find("warning: ") !=
+        std::string::npos);
   CHECK(merge(files, {"--status", "--state", study.path("new.state")}).status == 2);
 }
 

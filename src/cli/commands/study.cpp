@@ -340,6 +340,7 @@ void list_states(const MergeOptions& options) {
   Results results{.tables = {table}, .text = {TextTable{"", table}}};
   results.document.sections.push_back({"states", "state", table});
   writer.write("attnctl.states/2", std::move(results));
+  print_warnings(session);
 }
 
 void merge(const MergeOptions& options) {
