@@ -23,8 +23,8 @@ constexpr std::array kKeys = {
                "part of an encoder-decoder model: encoder, decoder or cross-attention; empty in other models",
                ""},
     Definition{"layer", "", "from 0", "", "number of the layer in its component", ""},
-    Definition{"head", "", "from 0", "", "number of the head in its layer", ""},
-    Definition{"name", "", "", "", "name of the head: layer.head, such as 3.1, or component.layer.head", ""},
+    Definition{"head", "", "from 0", "", "number of the head in its layer; in text the name of the head", ""},
+    Definition{"name", "", "", "", "name of the head: [component.]layer.head, such as 3.1 or enc.3.1"},
     Definition{"kv_head", "", "from 0", "", "number of the key-value head that the head uses", ""},
     Definition{"input", "", "", "", "id of the input; without an id, its number from 0", ""},
     Definition{"position", "", "from 0", "", "position of the token in its input", ""},
@@ -40,6 +40,7 @@ constexpr std::array kKeys = {
     Definition{"layer_b", "", "from 0", "", "number of the layer of the second head of a pair"},
     Definition{"head_b", "", "from 0", "", "number of the second head of a pair in its layer"},
     Definition{"name_b", "", "", "", "name of the second head of a pair"},
+    Definition{"model", "", "", "", "path of the model"},
 };
 
 /// The sort key of a cell. In ascending order, numbers and booleans sort by value, and before texts.
@@ -284,7 +285,8 @@ const View& view_named(const Results& results, const std::string& name) {
 
 HeatmapPage heads_page(const Results& results, const std::string& name, bool draw_undefined) {
   const auto is_key = [](const std::string& column) {
-    return column == "offset" || column == "position" || column == "first" || column == "last";
+    return column == "offset" || column == "position" || column == "first" || column == "last" ||
+           column == "model" || column == "name";
   };
   const Table* table = nullptr;
   std::size_t column = 0;
@@ -319,10 +321,10 @@ HeatmapPage heads_page(const Results& results, const std::string& name, bool dra
     std::string title;
     for (std::size_t i = 0; i < column; ++i) {
       const std::string& key = table->columns[i].name;
-      if (key == "name") continue;  // of the head
       const auto* const number = std::get_if<std::int64_t>(&cells[i]);
       const char* const gap = title.empty() ? "" : " ";
-      if (const auto* const text = std::get_if<std::string>(&cells[i])) title += gap + *text;
+      const auto* const text = std::get_if<std::string>(&cells[i]);
+      if (text != nullptr && !is_key(key)) title += gap + *text;
       if (number != nullptr && is_key(key)) title += fmt::format("{}{} {}", gap, key, *number);
     }
     const auto* const layer = std::get_if<std::int64_t>(&cells[table->find("layer").value()]);

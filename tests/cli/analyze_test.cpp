@@ -155,7 +155,7 @@ TEST_CASE("npz, json, jsonl and csv show the same numbers") {
   CHECK(pattern.shape == attnctl::Shape{2, heads, 5, 5});
   std::size_t place = 0;
   for (const json& each : document["patterns"]) {
-    for (const json& row : each["values"]) {
+    for (const json& row : each["weight"]) {
       for (const json& weight : row) CHECK(pattern.values[place++] == weight.get<float>());
     }
   }
@@ -377,7 +377,7 @@ TEST_CASE("the error for an unknown name has the closest known one") {
            Row{{"study", kLlama, "--input", "x.txt", "--measures", "sintax"},
                "unsupported \"sintax\" (did you mean \"syntax\"?); known: metrics, "},
            Row{{"analyze", kLlama, "--ids", "1", "--format", "text", "--sort", "entropi"},
-               "no such column (did you mean \"entropy\"?); it has head, "},
+               "no such column (did you mean \"entropy\"?); it has component, "},
            Row{{"analyze", kLlama, "--ids", "1", "--format", "csv", "--table", "head"},
                "unsupported \"head\" (did you mean \"heads\"?); this run has heads, "},
        }) {

@@ -81,11 +81,11 @@ TEST_CASE("padded keys have weight 0, and padding does not change patterns or ou
   for (std::size_t a = 0; a < 2; ++a) {
     const json& longer = with.at("arrays").at(a);
     const json& shorter = without.at("arrays").at(a);
-    REQUIRE(longer.at("name") == "output");
+    REQUIRE(longer.at("array") == "output");
     for (std::size_t i = 0; i < lengths.at(longer.at("input")); ++i) {
       for (std::size_t c = 0; c < 6; ++c) {
-        CHECK(std::abs(longer.at("weight").at(i).at(c).get<double>() -
-                       shorter.at("weight").at(i).at(c).get<double>()) <= 1e-6);
+        CHECK(std::abs(longer.at("value").at(i).at(c).get<double>() -
+                       shorter.at("value").at(i).at(c).get<double>()) <= 1e-6);
       }
     }
   }

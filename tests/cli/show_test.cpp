@@ -142,7 +142,8 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
                      "entropy or contributions.share\n"));
   CHECK(refused(plot(analyze, {"entropy", "--show", "1"})).find("remove --plot") != std::string::npos);
   CHECK(refused(plot(study, {"entropi"})).find("no measure has this column") != std::string::npos);
-  CHECK(refused(plot(study, {"positional.offset"})).find("no such column of heads") != std::string::npos);
+  for (const char* const key : {"positional.offset", "positional.name", "positional.model"})
+    CHECK(refused(plot(study, {key})).find("no such column of heads") != std::string::npos);
   const std::string bart =
       shows(plot({"analyze", "tests/golden/bart", "--ids", "1,2,3", "--target-ids", "1,2,3"}, {"entropy"}),
             {">enc<", ">dec<", ">cross<"});
