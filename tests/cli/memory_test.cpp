@@ -117,3 +117,25 @@ TEST_CASE("--memory limits the pass of a model that is much larger than its laye
   check_bounded({"analyze", model.string(), "--ids", many, "--include", "metrics", "--format", "json"});
   check_bounded({"weights", model.string(), "--format", "json"});
 }
+
+TEST_CASE("commands that would ignore --memory or --limit do not have these options") {
+  const std::vector<std::vector<std::string>> refused = {
+      {"info", "data/tiny-bert", "--memory", "1G"},
+      {"info", "data/tiny-bert", "--limit", "1"},
+      {"verify", "data/tiny-bert", "--limit", "1"},
+      {"experiment", "hull", "--memory", "1G"},
+      {"experiment", "gradients", "--memory", "1G"},
+      {"experiment", "scaling", "--memory", "1G"},
+      {"experiment", "scaling", "--model", "data/tiny-bert", "--limit", "1"}};
+  for (const std::vector<std::string>& command : refused) {
+    const RunResult result = run_attnctl(command);
+    CAPTURE(result.err);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+  }
+  CHECK(run_attnctl({"experiment", "scaling", "--model", "data/tiny-bert", "--memory", "1M"}).status == 5);
+  CHECK(run_attnctl({"verify", "data/tiny-bert", "--memory", "1M"}).status == 5);
+  const std::string help = run_attnctl({"verify", "--help"}).out;
+  CHECK(help.find("estimated memory") != std::string::npos);
+  CHECK(help.find("released") == std::string::npos);
+}

@@ -172,6 +172,36 @@ TEST_CASE("--config-file gives options, which those of the command line replace"
   CHECK(slurp(file).starts_with("# A study\n"));
 }
 
+TEST_CASE("texts in the file of --config-file may have escaped quotes and backslashes") {
+  const TempDir folder;
+  const auto names = [&](const std::string& value, const std::string& path) {
+    const std::string file = folder.write("study.toml", "input = " + value + "\n").string();
+    const RunResult result = run_attnctl({"study", kBert, "--config-file", file});
+    CHECK_MESSAGE(result.err.find("attnctl: " + path + ": ") == 0, result.err);
+  };
+  names(R"("a\"b.txt")", "a\"b.txt");
+  names(R"(["a \"b\".txt"])", "a \"b\".txt");
+  names(R"("a\\b.txt")", R"(a\b.txt)");
+  names(R"('a\".txt')", R"(a\".txt)");
+}
+
+TEST_CASE("plan reads --config-file too") {
+  const Study study;
+  const std::string file =
+      study.folder
+          .write("plan.toml",
+                 "input = '" + study.input + "'\nmeasures = 'metrics'\nbatch-tokens = 40\nnodes = 3\n")
+          .string();
+  const RunResult result =
+      run_attnctl({"plan", kBert, "--config-file", file, "--seconds", "0.1", "--format", "json"});
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  CHECK(json::parse(result.out).at("shards").size() == 3);
+  const RunResult conflict =
+      run_attnctl({"plan", kBert, "--config-file", file, "--format", "json", "-o", file});
+  CHECK(conflict.status == 2);
+  CHECK_MESSAGE(conflict.err.find("plan.toml, an input of this run") != std::string::npos, conflict.err);
+}
+
 TEST_CASE("a bad file of --config-file is an error that names the file") {
   struct Row {
     const char* text;
@@ -185,7 +215,8 @@ TEST_CASE("a bad file of --config-file is an error that names the file") {
       {"help = true", "unknown key \"help\""},
       {"--seed = 1", "unknown key \"--seed\""},
       {"threads = 0", "--threads: got 0, need a number from 1 to 4096"},
-      {"seed = 1\nlayers = 0\nseed = 2\n", "--seed: At Most 1 required but received 2"},
+      {"seed = 1\nlayers = 0\nseed = 2\n", "line 3: the key \"seed\" is given twice", Status::bad_input},
+      {"input = 'a.txt'\ninput = 'b.txt'", "line 2: the key \"input\" is given twice", Status::bad_input},
       {"quiet = 'maybe'", "Could not convert: --quiet = maybe"},
       {"\nlayers = \"0\nseed = 1\n", "line 2: a text must end with \" on its line", Status::bad_input},
       {"frequencies = 'a#b'", "line 1: a text must end with ' on its line and have no #", Status::bad_input},

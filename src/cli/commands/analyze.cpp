@@ -255,6 +255,9 @@ void add_result_options(Command& command, AnalysisRequest& request) {
                 "NUMBER|all"}});
   if (request.with_inputs) command.add("Output", {strip_markers_option(request.inspect.strip_markers)});
   add_run_options(command, request.run);
+  command.add("Run", {memory_option(request.run, kMemoryHelp),
+                      number("--limit", &request.run.limit,
+                             "Largest number of values in the output (npz: no limit)")});
 }
 
 }  // namespace

@@ -541,6 +541,10 @@ Command bench_command() {
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   options->output.default_table = "rows";
   add_run_options(command, options->run);
+  command.add("Run",
+              {memory_option(options->run, kMemoryEstimateHelp),
+               number("--limit", &options->run.limit,
+                      "Largest number of values in the patterns that are written as text (npz: no limit)")});
   command.footer =
       "The inputs are random, the same in every run, unless you give inputs. A multiply-add counts as 2 "
       "FLOPs. peak_share is the speed of a stage divided by that of a float32 product of two 2048 x 2048 "

@@ -551,6 +551,7 @@ Experiment add_scaling(Command& command, ExperimentOptions& options) {
   command.add(with_model({number("--saturation", &options.saturation,
                                  "With --model: a row is saturated if its largest weight is over this value",
                                  Range{0.0, 1.0})}));
+  command.add("Run", with_model({memory_option(options.run, kMemoryHelp)}));
   command.add(without_model(
       {number("--d-k", &made.d_k, "Sizes of queries and keys to compare", Range{1, 1 << 16}),
        number("--keys", &made.keys, "Number of keys per query", Range{1, 1 << 16}),
@@ -591,6 +592,10 @@ Experiment add_kinds(Command& command, ExperimentOptions& options) {
        number("--heads", &options.random.heads, "Number of heads of the random layer", Range{1, 1 << 14})});
   add_seed(command, options.random.seed);
   add_input_options(command, options.inputs);
+  command.add("Run",
+              {memory_option(options.run,
+                             "Limit of the memory of the patterns of full attention, such as 512M or 2G; "
+                             "a run that needs more ends with exit status 5 (default: 4G)")});
   command.footer =
       "Examples:\n  attnctl experiment kinds --grid 16x16 --format text\n"
       "  attnctl experiment kinds --model data/tiny-llama --ids 5,6,7,8,9,10,11,12 --kinds "
@@ -643,6 +648,7 @@ Experiment add_distance(Command& command, ExperimentOptions& options) {
                                    "group has one row per range of distances",
                            .show_default = true,
                            .allowed = {"layer", "head"}}}));
+  command.add("Run", with_model({memory_option(options.run, kMemoryHelp)}));
   command.add(without_model(
       {number("--n", &built.n, "Number of tokens; the queries look for the first token (the event)",
               Range{2, 1 << 14}),

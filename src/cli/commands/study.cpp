@@ -27,6 +27,7 @@ namespace {
 
 struct StudyScope : CommandOptions {
   std::string measures;
+  std::optional<std::string> config_file;
   study::StudySettings settings;  // the settings from options; open_study() sets the others
 };
 
@@ -72,6 +73,12 @@ std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Wa
 
 void add_study_scope(Command& command, StudyScope& scope) {
   add_model_options(command, scope.model);
+  command.add(
+      {{"--config-file", &scope.config_file,
+        "File with lines KEY = VALUE as in TOML, where KEY is an option of this command without its dashes, "
+        "such as measures = [\"metrics\", \"roles\"]; options on the command line replace those of the "
+        "file; paths in the file are relative to the current folder",
+        "FILE"}});
   add_file_options(command, scope.inputs);
   command.add(
       "Corpus",
@@ -163,6 +170,7 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
 std::vector<std::filesystem::path> study_files(const StudyScope& scope) {
   std::vector<std::filesystem::path> files = files_read(scope);
   if (scope.settings.frequencies) files.emplace_back(*scope.settings.frequencies);
+  if (scope.config_file) files.emplace_back(*scope.config_file);
   return files;
 }
 
@@ -191,7 +199,7 @@ void add_result_options(Command& command, CommandOptions& options) {
 
 struct StudyOptions : StudyScope {
   std::string shard;
-  std::optional<std::string> config_file, state, checkpoint;
+  std::optional<std::string> state, checkpoint;
   double checkpoint_every = 60;
 };
 
@@ -238,8 +246,7 @@ std::optional<Target> study_target(const StudyOptions& options, const study::Sha
   if (options.state) states.push_back({"--state", *options.state});
   if (options.checkpoint && options.checkpoint != options.state)
     states.push_back({"--checkpoint", *options.checkpoint});
-  std::vector<std::filesystem::path> files = study_files(options);
-  if (options.config_file) files.emplace_back(*options.config_file);
+  const std::vector<std::filesystem::path> files = study_files(options);
   if (shard.count == 1) return resolve_target(options.output, files, std::move(states));
   check_outputs(states, files);
   return std::nullopt;
@@ -399,12 +406,6 @@ Command study_command() {
   Command command{.name = "study", .about = "Measure what each head does over a corpus"};
   auto options = std::make_shared<StudyOptions>();
   add_study_scope(command, *options);
-  command.add(
-      {{"--config-file", &options->config_file,
-        "File with lines KEY = VALUE as in TOML, where KEY is an option of this command without its dashes, "
-        "such as measures = [\"metrics\", \"roles\"]; options on the command line replace those of the "
-        "file; paths in the file are relative to the current folder",
-        "FILE"}});
   command.add(
       "Shards and restarts",
       {{"--shard", &options->shard,

@@ -380,6 +380,7 @@ Command verify_command() {
   add_attention_option(command, options->selection);
   add_document_options(command, options->output, {"json", "jsonl", "text"});
   add_run_options(command, options->run);
+  command.add("Run", {memory_option(options->run, kMemoryEstimateHelp)});
   command.footer =
       "Without inputs, verify uses the ids of the reference file, or else one random input, the same in "
       "every run.\n"

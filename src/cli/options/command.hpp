@@ -112,7 +112,8 @@ struct Command {
 /// Parses the command line, and the file of --config-file if the command has this option and an option
 /// `in_order`. Sets the targets of the given options. Returns the chosen command, or the text of --help,
 /// --version or an OptionText. Throws Error(usage) for an invalid argument, key or value. Also throws the
-/// errors of read_file(), and Error(bad_input) if quotes or brackets in the file are not closed.
+/// errors of read_file(), and Error(bad_input) if quotes or brackets in the file are not closed
+/// or a key is given twice.
 [[nodiscard]] std::variant<const Command*, std::string> parse_command_line(const Command& root, int argc,
                                                                            char** argv);
 

@@ -272,16 +272,13 @@ void add_worker_options(Command& command, ResourceOptions& options) {
 
 void add_run_options(Command& command, ResourceOptions& options) {
   add_worker_options(command, options);
-  command.add(
-      "Run",
-      {{"--memory", [&options](const std::string& text) { options.memory = parse_bytes(text); },
-        "Limit of the resident memory, such as 512M or 2G; if necessary, the weights of each layer are "
-        "released after their use (default: no limit)",
-        "BYTES"},
-       number("--limit", &options.limit,
-              "Largest number of values in the output of analyze and weights, and in the patterns that bench "
-              "writes as text (npz: no limit)"),
-       {"--strict", &options.strict, "Stop with exit status 6 if a weight or a result is NaN or infinite"}});
+  command.add("Run", {{"--strict", &options.strict,
+                       "Stop with exit status 6 if a weight or a result is NaN or infinite"}});
+}
+
+Option memory_option(ResourceOptions& options, std::string help) {
+  return {"--memory", [&options](const std::string& text) { options.memory = parse_bytes(text); },
+          std::move(help), "BYTES"};
 }
 
 }  // namespace attnctl::cli

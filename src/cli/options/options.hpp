@@ -100,7 +100,16 @@ struct ResourceOptions {
 };
 /// Adds only --threads, --quiet and --progress.
 void add_worker_options(Command& command, ResourceOptions& options);
+/// Adds the options of add_worker_options() and --strict.
 void add_run_options(Command& command, ResourceOptions& options);
+/// Help of memory_option() for a run that adapts to the limit, and for one that only compares its estimate.
+constexpr const char* kMemoryHelp =
+    "Limit of the resident memory, such as 512M or 2G; if necessary, the weights of each layer are released "
+    "after their use (default: no limit)";
+constexpr const char* kMemoryEstimateHelp =
+    "Limit of the estimated memory, such as 512M or 2G; a run that needs more ends with exit status 5 "
+    "(default: no limit)";
+[[nodiscard]] Option memory_option(ResourceOptions& options, std::string help);
 
 /// The options that most commands share. Each command adds only some of them.
 struct CommandOptions {

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
@@ -178,19 +179,35 @@ CLI::Option* add_option(CLI::App& app, const Option& option) {
 
 using OrderedOptions = std::map<const CLI::Option*, Function>;
 
-/// Returns the entries KEY = VALUE of a file in TOML. Removes comments, and white space in lists, because
-/// CLI11 misreads some of them. Throws Error(bad_input) for a text with #, and for open quotes or brackets.
+/// Returns the entries KEY = VALUE of a file in TOML. Removes comments, and white space in lists, and
+/// resolves escapes, because CLI11 misreads some of them. Throws Error(bad_input) for a key that is given
+/// twice, for a text with #, and for open quotes or brackets.
 std::vector<CLI::ConfigItem> read_entries(const std::string& path) {
+  constexpr char kQuote = '\x01';      // stands for " in a text, until CLI11 has read the text
+  constexpr char kBackslash = '\x02';  // the same for a backslash
   const std::string text = read_file(path, std::size_t{1} << 20);
   std::string_view rest = text;
   std::stringstream entries;
+  std::set<std::string_view> keys;
   int depth = 0;  // number of open brackets
   for (std::size_t number = 1; !rest.empty(); ++number) {
     char quote = '\0';  // of the text that is open
-    for (const char c : take_line(rest)) {
-      if (c == '#') break;
+    const std::string_view line = take_line(rest);
+    std::string_view key = line.substr(std::min(line.find_first_not_of(" \t"), line.size()));
+    key = key.substr(0, key.find_first_of(" \t=#"));
+    if (depth == 0 && !key.empty() && !keys.insert(key).second)
+      refuse(escaped(path), "line {}: the key \"{}\" is given twice; remove one of the lines", number,
+             escaped(key));
+    for (std::size_t i = 0; i < line.size() && line[i] != '#'; ++i) {
+      const char c = line[i];
       if (quote == '\0' && depth > 0 && (c == ' ' || c == '\t')) continue;
       if (quote == '\0') depth += (c == '[' ? 1 : 0) - (c == ']' ? 1 : 0);
+      if (quote != '\0' && c == '\\') {
+        const std::string_view next = line.substr(i + 1, 1);
+        if (quote == '"' && (next == "\"" || next == "\\")) ++i;
+        entries << (line[i] == '"' ? kQuote : kBackslash);
+        continue;
+      }
       if (quote == '\0' ? c == '"' || c == '\'' : c == quote) quote = quote == '\0' ? c : '\0';
       entries << c;
     }
@@ -199,7 +216,14 @@ std::vector<CLI::ConfigItem> read_entries(const std::string& path) {
     if (depth == 0) entries << '\n';
   }
   if (depth != 0) refuse(escaped(path), "need as many [ as ]");
-  return CLI::ConfigTOML().from_config(entries);
+  std::vector<CLI::ConfigItem> items = CLI::ConfigTOML().from_config(entries);
+  for (CLI::ConfigItem& item : items) {
+    for (std::string& value : item.inputs) {
+      std::ranges::replace(value, kQuote, '"');
+      std::ranges::replace(value, kBackslash, '\\');
+    }
+  }
+  return items;
 }
 
 /// Sets the options in the file of --config-file, if it is given, except those on the command line.
