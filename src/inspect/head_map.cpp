@@ -55,7 +55,7 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
         Record{{{"similarity", drawn.similarity},
                 {"component", analysis::component_cell(input.config(), drawn.matrix.heads.front().layer)},
                 {"layer", analysis::number_cell(input.config(), drawn.matrix.layer)},
-                {"heads", names_of(input.config(), drawn.map.heads)},
+                {"names", names_of(input.config(), drawn.map.heads)},
                 {"undefined", names_of(input.config(), drawn.map.undefined)},
                 {"order", names_of(input.config(), drawn.matrix.heads)},
                 {"linkage", std::move(linkage)},
@@ -89,12 +89,12 @@ Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
     std::ranges::sort(heads);
     for (const model::HeadId head : heads) {
       const auto place = static_cast<std::size_t>(std::ranges::find(order, head) - order.begin());
-      rows.push_back(row_of(drawn.similarity, head_cells(input.config(), head), place, point_of(drawn, head),
+      rows.push_back(row_of(drawn.similarity, analysis::head_cells(input.config(), head), place, point_of(drawn, head),
                             drawn.map.map.stress, drawn.map.map.share));
     }
   }
   return make_table("map",
-                    columns_of(kMapColumns, {"similarity", "component", "layer", "head", "order", "x", "y",
+                    columns_of(kMapColumns, {"similarity", "component", "layer", "head", "name", "order", "x", "y",
                                              "stress", "eigenvalue_share"}),
                     std::move(rows));
 }

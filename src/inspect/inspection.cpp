@@ -314,6 +314,7 @@ void Inspection::run(ArrayOutput& out) {
     const std::string prefix = prefix_of(found_.components.front().component);  // the only component
     for (const Tensor& each : analysis.arrays) out.add(prefix + each.name, each);
   }
+  add_heads_arrays(out, found_);
   add_weights_arrays(out, found_);
 }
 

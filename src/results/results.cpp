@@ -23,9 +23,8 @@ constexpr std::array kKeys = {
                "part of an encoder-decoder model: encoder, decoder or cross-attention; empty in other models",
                ""},
     Definition{"layer", "", "from 0", "", "number of the layer in its component", ""},
-    Definition{"head", "", "from 0", "",
-               "number of the head in its layer, or in JSON and text its name, layer.head, such as 3.1", ""},
-    Definition{"index", "", "from 0", "", "number of the head in its layer", ""},
+    Definition{"head", "", "from 0", "", "number of the head in its layer", ""},
+    Definition{"name", "", "", "", "name of the head: layer.head, such as 3.1, or component.layer.head", ""},
     Definition{"kv_head", "", "from 0", "", "number of the key-value head that the head uses", ""},
     Definition{"input", "", "", "", "id of the input; without an id, its number from 0", ""},
     Definition{"position", "", "from 0", "", "position of the token in its input", ""},
@@ -37,8 +36,10 @@ constexpr std::array kKeys = {
     Definition{"key_token", "", "", "", "the token of the key"},
     Definition{"layer_a", "", "from 0", "", "number of the layer of the first head of a pair"},
     Definition{"head_a", "", "from 0", "", "number of the first head of a pair in its layer"},
+    Definition{"name_a", "", "", "", "name of the first head of a pair"},
     Definition{"layer_b", "", "from 0", "", "number of the layer of the second head of a pair"},
     Definition{"head_b", "", "from 0", "", "number of the second head of a pair in its layer"},
+    Definition{"name_b", "", "", "", "name of the second head of a pair"},
 };
 
 /// The sort key of a cell. In ascending order, numbers and booleans sort by value, and before texts.
