@@ -23,8 +23,9 @@ TEST_CASE("every column of the tables of analyze has a definition with a meaning
   InspectRequest request;
   request.form = Form::tables;
   request.includes = resolve_includes(
-      "metrics,patterns,weights,subspaces,composition,map,contributions,mixing,routing,largest_value", true,
-      true, request.form);
+      "metrics,patterns,scores,queries,keys,values,z,output,logits,weights,directions,circuits,subspaces,"
+      "composition,map,rollout,flow,contributions,mixing,routing,largest_value",
+      true, true, request.form);
   request.selection = forward::Selection::all(model.config());
   request.weights.across_layers = true;
   request.from = "0";
@@ -48,10 +49,36 @@ TEST_CASE("every column of the tables of analyze has a definition with a meaning
       CHECK((has(key_definitions()) || std::ranges::any_of(groups, has, &NamedDefinitions::definitions)));
     }
   }
-  CHECK(found == std::set<std::string>{"inputs", "heads", "patterns", "attention_from", "subspace_similarity",
-                                       "singular_values", "subspaces", "projection_kernel", "composition",
-                                       "map", "contributions", "output_rank", "mixing", "routing",
-                                       "largest_value"});
+  CHECK(found == std::set<std::string>{"inputs",
+                                       "heads",
+                                       "patterns",
+                                       "attention_from",
+                                       "subspace_similarity",
+                                       "singular_values",
+                                       "subspaces",
+                                       "projection_kernel",
+                                       "composition",
+                                       "map",
+                                       "contributions",
+                                       "output_rank",
+                                       "mixing",
+                                       "routing",
+                                       "largest_value",
+                                       "scores",
+                                       "queries",
+                                       "keys",
+                                       "values",
+                                       "z",
+                                       "output",
+                                       "logits",
+                                       "predictions",
+                                       "principal_directions",
+                                       "circuits",
+                                       "principal_cosines",
+                                       "linkage",
+                                       "rollout",
+                                       "rollout_last_layer",
+                                       "flow"});
 }
 
 TEST_CASE("the definitions of analyze have meanings and different names") {
