@@ -69,7 +69,8 @@ Table heads_table(const HeadsTableParts& parts) {
   const std::size_t heads = parts.selection.heads.size();
   const bool per_input =
       parts.batch != nullptr && !parts.patterns.empty() && parts.patterns.front().input.has_value();
-  std::vector<Column> columns = columns_of({}, {"input", "component", "layer", "head", "name", "kv_head", "rows"});
+  std::vector<Column> columns =
+      columns_of({}, {"input", "component", "layer", "head", "name", "kv_head", "rows"});
   if (!per_input) columns.erase(columns.begin());
   columns.insert(columns.end(), metric_definitions().begin(), metric_definitions().end());
   const std::size_t records = parts.patterns.empty() ? heads : parts.patterns.size();

@@ -63,14 +63,15 @@ Table table(const AnalysisInput& input, const std::vector<Composition>& composit
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
     for (const auto& [earlier, later, score, excess] : pairs_of(each)) {
-      rows.push_back(row_of(each.kind, analysis::pair_cells(config, earlier, later), score, score - excess,
-                            excess));
+      rows.push_back(
+          row_of(each.kind, analysis::pair_cells(config, earlier, later), score, score - excess, excess));
     }
   }
-  return make_table("composition",
-                    columns_of(kCompositionColumns, {"kind", "component", "layer_a", "head_a", "name_a",
-                                                     "layer_b", "head_b", "name_b", "score", "null_mean", "excess"}),
-                    std::move(rows));
+  return make_table(
+      "composition",
+      columns_of(kCompositionColumns, {"kind", "component", "layer_a", "head_a", "name_a", "layer_b",
+                                       "head_b", "name_b", "score", "null_mean", "excess"}),
+      std::move(rows));
 }
 
 Table means_text(const std::vector<Composition>& compositions) {

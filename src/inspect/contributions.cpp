@@ -22,8 +22,8 @@ Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& 
   columns.insert(columns.end(), kHeadColumns.begin(), kHeadColumns.end());
   std::vector<std::vector<Cell>> rows;
   for (const HeadContribution& of : heads) {
-    rows.push_back(row_of(input.shown.sequences[of.input].id, analysis::head_cells(input.config(), of.head), of.rows,
-                          of.norm, of.norm_share, of.cosine, of.share, of.explained, of.whole_norm,
+    rows.push_back(row_of(input.shown.sequences[of.input].id, analysis::head_cells(input.config(), of.head),
+                          of.rows, of.norm, of.norm_share, of.cosine, of.share, of.explained, of.whole_norm,
                           of.stream_norm));
   }
   return make_table("contributions", std::move(columns), std::move(rows));
@@ -107,8 +107,8 @@ class ContributionsAnalysis final : public Analysis {
     results.tables.push_back(table);
     results.text.emplace_back(
         TextTable{"Contributions z W_O of heads to the attention output of their layer (without b_O)",
-                  text_columns(table, {"input", "name", "norm", "norm_share", "cosine", "share",
-                                       "explained", "whole_norm", "stream_norm"}),
+                  text_columns(table, {"input", "name", "norm", "norm_share", "cosine", "share", "explained",
+                                       "whole_norm", "stream_norm"}),
                   3});
     add_arrays(input_, results, heads, table);
     if (input_.request.form == Form::pictures)

@@ -45,6 +45,13 @@ struct Drawn {
   analysis::HeadMap map;
 };
 
+/// Returns the first (axis 0) or second coordinate of each head of the map.
+Tensor coordinates(const Drawn& drawn, std::size_t axis) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < drawn.map.heads.size(); ++i) values.push_back(drawn.map.map.points(i, axis));
+  return float_array({values.size()}, values);
+}
+
 Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
   List items;
   for (const Drawn& drawn : all) {
@@ -59,7 +66,8 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
                 {"undefined", names_of(input.config(), drawn.map.undefined)},
                 {"order", names_of(input.config(), drawn.matrix.heads)},
                 {"linkage", std::move(linkage)},
-                {"points", float_array(drawn.map.map.points)},
+                {"x", coordinates(drawn, 0)},
+                {"y", coordinates(drawn, 1)},
                 {"stress", or_null(drawn.map.map.stress)},
                 {"eigenvalue_share", or_null(drawn.map.map.share)}}});
   }

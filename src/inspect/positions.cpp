@@ -89,7 +89,7 @@ class MixingAnalysis final : public Analysis {
           const analysis::LayerMixing& first = of_input.front();
           const Tensor array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
           row += array.size();
-          results.arrays.push_back({fmt::format("mixing_ratio_{}", first.input), array});
+          results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
           page.heatmaps.push_back(heatmap(input_, of_input, array));
         });
     if (!page.heatmaps.empty()) results.pictures.push_back({"mixing", std::move(page)});
@@ -157,7 +157,7 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
           make_table("", {"layer", "expert", "tokens", "share", "weight"}, std::move(rows)), 3};
 }
 
-/// Adds the arrays routing_expert_I and routing_weight_I, [layers, n, experts per token], of one input I. `of_input`
+/// Adds the arrays routing_I and routing_weight_I, [layers, n, experts per token], of one input I. `of_input`
 /// has one item per layer with experts.
 void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results) {
   const auto& [input, first_layer, tokens] = of_input.front();
@@ -170,7 +170,7 @@ void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results
     }
   }
   const Shape shape = {of_input.size(), tokens.size(), tokens.front().experts.size()};
-  results.arrays.push_back({fmt::format("routing_expert_{}", input), make_tensor(shape, std::move(experts))});
+  results.arrays.push_back({fmt::format("routing_{}", input), make_tensor(shape, std::move(experts))});
   results.arrays.push_back({fmt::format("routing_weight_{}", input), make_tensor(shape, std::move(weights))});
 }
 

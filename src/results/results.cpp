@@ -293,7 +293,7 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
   std::set<std::string> known;
   for (const Table& each : results.tables) {
     for (std::size_t i = each.find("head").value_or(each.columns.size()) + 1; i < each.columns.size(); ++i) {
-      if (is_key(each.columns[i])) continue;
+      if (is_key(each.columns[i]) || each.columns[i].name == "name") continue;
       const std::string full = each.name + "." + each.columns[i].name;
       known.insert(name.find('.') == std::string::npos ? each.columns[i].name : full);
       if (table == nullptr && (name == full || name == each.columns[i].name)) {
@@ -318,7 +318,8 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
       const std::string& key = table->columns[i].name;
       const auto* const number = std::get_if<std::int64_t>(&cells[i]);
       const char* const gap = title.empty() ? "" : " ";
-      if (const auto* const text = std::get_if<std::string>(&cells[i])) title += gap + *text;
+      const auto* const text = std::get_if<std::string>(&cells[i]);
+      if (text != nullptr && key != "name" && key != "model") title += gap + *text;
       if (number != nullptr && is_key(key)) title += fmt::format("{}{} {}", gap, key, *number);
     }
     const auto* const layer = std::get_if<std::int64_t>(&cells[table->find("layer").value()]);

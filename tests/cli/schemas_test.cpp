@@ -31,7 +31,7 @@ TEST_CASE("each schema is named after its output and is strict") {
   for (const cli::Schema& schema : cli::schemas()) {
     CAPTURE(schema.name);
     const json parsed = json::parse(schema.text);
-    const std::string id = "attnctl." + std::string(schema.name) + "/1";
+    const std::string id = "attnctl." + std::string(schema.name) + "/2";
     CHECK(parsed.at("$schema") == "https://json-schema.org/draft/2020-12/schema");
     CHECK(parsed.at("$id") == id);
     CHECK(parsed.at("properties").at("schema").at("const") == id);

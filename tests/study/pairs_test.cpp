@@ -310,7 +310,7 @@ TEST_CASE("rollout of the last layer agrees with analyze and ends at a layer wit
   REQUIRE(analyze.status == 0);
   const json rolled = json::parse(analyze.out)["rollout"];  // one record per position
   double mean = 0;
-  for (const json& row : rolled) mean += row["values"][0].get<double>() / static_cast<double>(rolled.size());
+  for (const json& row : rolled) mean += row["weight"][0].get<double>() / static_cast<double>(rolled.size());
   for (const json& row : all) {
     if (row["layer"] == 3) CHECK(row["mass"].get<double>() == doctest::Approx(mean).epsilon(1e-5));
   }

@@ -88,7 +88,7 @@ void run_experiment(const Experiment& experiment, ExperimentOptions& request) {
   ResultWriter writer(target, options, session);
   Results results = textbook::results_of(experiment(session), request.show);
   if (!options.digits) give_own_digits(results);
-  writer.write("attnctl.experiment/1", std::move(results));
+  writer.write("attnctl.experiment/2", std::move(results));
   print_warnings(session);
 }
 
@@ -348,7 +348,8 @@ textbook::ExperimentResult run_scaling(const ExperimentOptions& request, Session
   const ModelRun run(request, request.scaling.seed, session);
   analysis::Temperatures temperatures(run.selection, request.saturation);
   run.observe(temperatures, session);
-  textbook::ExperimentResult result = textbook::scaling_of_model(temperatures.finish(session.pool));
+  textbook::ExperimentResult result =
+      textbook::scaling_of_model(run.open.model.config(), temperatures.finish(session.pool));
   run.describe(result);
   result.parameters.set("saturation", request.saturation);
   return result;
@@ -359,8 +360,8 @@ textbook::ExperimentResult run_distance(const ExperimentOptions& request, Sessio
   const ModelRun run(request, request.distance.seed, session);
   analysis::DistanceProfile profile(run.selection);
   run.observe(profile, session);
-  textbook::ExperimentResult result =
-      textbook::distance_of_model(profile.finish(), profile.bins(), request.by == "head");
+  textbook::ExperimentResult result = textbook::distance_of_model(run.open.model.config(), profile.finish(),
+                                                                  profile.bins(), request.by == "head");
   run.describe(result);
   result.parameters.set("by", request.by);
   return result;
@@ -432,7 +433,7 @@ textbook::ExperimentResult run_gradients(const ExperimentOptions& request, Sessi
     session.progress.advance();
   }
   session.progress.end();
-  textbook::ExperimentResult result = textbook::gradients_of_model(inputs);
+  textbook::ExperimentResult result = textbook::gradients_of_model(run.open.model.config(), inputs);
   run.describe(result);
   return result;
 }
