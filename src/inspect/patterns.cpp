@@ -529,7 +529,7 @@ constexpr std::array<Definition, 1> kValueColumns = {
     {{"value", "", "(-inf, inf)", "", "element of the value vector of a token"}}};
 constexpr std::array<Definition, 1> kZColumns = {
     {{"value", "", "(-inf, inf)", "",
-      "element of z: the mean of the value vectors, weighted by the pattern of the query"}}};
+      "element of z: the sum of the value vectors, weighted by the pattern of the query"}}};
 constexpr std::array<Definition, 1> kOutputColumns = {
     {{"value", "", "(-inf, inf)", "",
       "element of the attention output of a layer, with b_O, before the residual"}}};
