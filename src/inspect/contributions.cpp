@@ -112,7 +112,7 @@ class ContributionsAnalysis final : public Analysis {
                   3});
     add_arrays(input_, results, heads, table);
     if (input_.request.form == Form::pictures)
-      results.pictures.push_back({"contributions", heads_page(results, "contributions.norm")});
+      results.pictures.push_back({"contributions", heads_page(results, "contributions.norm", true)});
     if (!input_.request.output_rank) return results;
     const std::vector<analysis::LayerOutputRank> layers = ranks_.finish();
     const Table ranks = ranks_table(input_, layers);

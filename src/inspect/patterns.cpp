@@ -213,7 +213,7 @@ Section attention_from_section(const RunResults& run) {
     List top;
     for (const auto& [key, weight] : answer.top) {
       top.emplace_back(
-          Record{{{"key", key}, {"token", token_cell(sides.keys_of.tokens, key)}, {"weight", weight}}});
+          Record{{{"key", key}, {"token", token_cell(sides.key_tokens(), key)}, {"weight", weight}}});
     }
     List to;
     for (std::size_t i = 0; i < question.to_texts.size(); ++i)
@@ -257,7 +257,7 @@ Table attention_from_table(const RunResults& run) {
                query, token_cell(sides.queries_of.tokens, query));
     if (word < answer.top.size()) {
       const auto& [key, weight] = answer.top[word];
-      add_cells(row, row_of("top", key, token_cell(sides.keys_of.tokens, key), weight));
+      add_cells(row, row_of("top", key, token_cell(sides.key_tokens(), key), weight));
     } else {
       const std::size_t i = word - answer.top.size();
       add_cells(row, row_of("to", question.to[i].front(), question.to_texts[i], answer.to[i]));

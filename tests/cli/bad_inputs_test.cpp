@@ -370,6 +370,15 @@ TEST_CASE("kinds 117, 118: a row without a visible key is zeros and flagged, a h
   CHECK(document["heads"][0]["rows"] == 2);
 }
 
+TEST_CASE("the picture of contributions has cells without a value if no head has a norm") {
+  BareRun run({1, 0, 0, 1, 1, 1});
+  const std::string hidden = run.file("mask.npy", array("|b1", "(1, 3)", std::string(3, '\0')));
+  run.set("--include", "contributions").set("--key-mask", hidden).set("--format", "svg");
+  const RunResult result = run_attnctl(run.arguments);
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  CHECK(result.out.find(">0, 0: no value<") != std::string::npos);
+}
+
 TEST_CASE("kinds 119, 121: scores of 1e30 and rows without variance work") {
   const BareRun run({1e15F, 0, 1e15F, 1e15F, -1e15F, 1e15F});
   const RunResult result = run_attnctl(run.arguments);

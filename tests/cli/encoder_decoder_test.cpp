@@ -191,7 +191,15 @@ TEST_CASE("experiment distance accepts a target that is longer than the input") 
                                      "--target-ids", target, "--format", "json"});
   std::map<std::string, double> sums;  // by component and layer
   for (const auto& row : document["rows"])
-    if (row["pairs"] != 0) sums[row["component"].dump() + row["layer"].dump()] += row["share"].get<double>();
-  CHECK(sums.size() == 4);
+    if (row["pairs"] != 0)
+      sums[row["component"].get<std::string>() + row["layer"].dump()] += row["share"].get<double>();
+  CHECK(sums.size() == 3);
+  CHECK(sums.contains("dec0"));
+  CHECK_FALSE(sums.contains("cross0"));
+  CHECK(document["warnings"].at(0).at("code") == "cross_left_out");
   for (const auto& sum : sums) CHECK(sum.second == doctest::Approx(1));
+  const RunResult cross = run_attnctl({"experiment", "distance", "--model", "tests/golden/t5", "--ids", "3,4",
+                                       "--target-ids", "2", "--component", "cross"});
+  CHECK(cross.status == 2);
+  CHECK_MESSAGE(cross.err.find("got only heads of cross-attention") != std::string::npos, cross.err);
 }

@@ -151,6 +151,7 @@ TEST_CASE("mixing: unsupported requests are rejected") {
       {2, {"--ids", "5,6", "--include", "contributions", "--output-rank", "4,"}, "--output-rank"},
       {2, {"--ids", "5,6", "--include", "rollout", "--rollout-residual", "1.5"}, "--rollout-residual"},
       {2, {"--ids", "5,6", "--include", "rollout", "--rollout-from", "9"}, "none of the inputs"},
+      {2, {"--ids", "5,6", "--rollout-from", "1"}, "--rollout-from: needs --include rollout or flow"},
       {2, {"--ids", "5,6", "--weighting", "norms"}, "--weighting"},
       {2, {"--ids", "5,6", "--show", "0.1", "--weighting", "norm"}, "norm-row"}};
   for (const Refusal& refusal : refusals) {

@@ -44,8 +44,8 @@ TEST_CASE("each schema is named after its output and is strict") {
 }
 
 TEST_CASE("an unknown schema is rejected with the list of names") {
-  CHECK_THROWS_WITH_AS((void)cli::schema_text("attnctl.analysis/2"),
-                       doctest::Contains("unsupported \"attnctl.analysis/2\"; supported: analysis, "), Error);
+  CHECK_THROWS_WITH_AS((void)cli::schema_text("attnctl.analysis/3"),
+                       doctest::Contains("unsupported \"attnctl.analysis/3\"; supported: analysis, "), Error);
 }
 
 }  // namespace

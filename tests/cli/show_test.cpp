@@ -107,6 +107,7 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
   const std::string entropy = shows(
       plot(analyze, {"entropy"}),
       {">Heads: entropy<", ">entropy (nats)<", ">data/tiny-bert<", ">The cat sat.<", ">Layer<", ">Head<"});
+  CHECK(count_of(entropy, ">Head<") == 1);  // one heatmap
   const json heads = json::parse(run(analyze, "json").out).at("heads");
   REQUIRE(heads.size() == 12);
   for (const json& head : heads) {
@@ -135,10 +136,14 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
             .starts_with("attnctl: --plot entropi: this run has no such column of heads (did you mean "
                          "\"entropy\"?); it has best_offset, "));
   CHECK(refused(plot(analyze, {"contributions.shar"})).find("\"contributions.share\"") != std::string::npos);
-  CHECK(refused(plot(analyze, {"patterns.weight"})).ends_with("this run has no such column of heads\n"));
+  CHECK(
+      refused(plot(analyze, {"patterns.weight"}))
+          .ends_with("this run has no table with one number per head; need a column of such a table, such as "
+                     "entropy or contributions.share\n"));
   CHECK(refused(plot(analyze, {"entropy", "--show", "1"})).find("remove --plot") != std::string::npos);
   CHECK(refused(plot(study, {"entropi"})).find("no measure has this column") != std::string::npos);
-  CHECK(refused(plot(study, {"positional.offset"})).find("no such column of heads") != std::string::npos);
+  for (const char* const key : {"positional.offset", "positional.name", "positional.model"})
+    CHECK(refused(plot(study, {key})).find("no such column of heads") != std::string::npos);
   const std::string bart =
       shows(plot({"analyze", "tests/golden/bart", "--ids", "1,2,3", "--target-ids", "1,2,3"}, {"entropy"}),
             {">enc<", ">dec<", ">cross<"});

@@ -357,6 +357,9 @@ TEST_CASE("a forgotten MODEL, forgotten quotes and an empty text are named") {
   CHECK(forgotten.status == 4);
   CHECK(forgotten.err == "attnctl: \"" + kSentence +
                              "\": no such file or model; the first argument is MODEL, and texts follow it\n");
+  const RunResult like_option = run_attnctl({"analyze", "--", "--x"});
+  CHECK(like_option.status == 4);
+  CHECK_MESSAGE(like_option.err.find("the first argument is MODEL") != std::string::npos, like_option.err);
   const auto warnings = [](std::vector<std::string> texts) {
     texts.insert(texts.begin(), {"analyze", kBert});
     texts.insert(texts.end(), {"--include", "metrics", "--format", "json"});

@@ -357,7 +357,18 @@ textbook::ExperimentResult run_scaling(const ExperimentOptions& request, Session
 
 textbook::ExperimentResult run_distance(const ExperimentOptions& request, Session& session) {
   if (!request.has_model()) return textbook::distance_experiment(request.distance);
-  const ModelRun run(request, request.distance.seed, session);
+  ModelRun run(request, request.distance.seed, session);
+  const auto crosses = [&](const model::HeadId& head) {
+    return run.open.model.config().layers[head.layer].component == model::Component::cross;
+  };
+  if (const std::size_t left_out = std::erase_if(run.selection.heads, crosses); left_out > 0)
+    session.warnings.add("cross_left_out",
+                         "left out a head of cross-attention, in which positions belong to two texts",
+                         left_out);
+  if (run.selection.heads.empty())
+    fail(Status::usage,
+         "got only heads of cross-attention, in which positions belong to two texts; add --component encoder "
+         "or decoder");
   analysis::DistanceProfile profile(run.selection);
   run.observe(profile, session);
   textbook::ExperimentResult result = textbook::distance_of_model(run.open.model.config(), profile.finish(),
