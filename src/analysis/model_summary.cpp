@@ -44,6 +44,10 @@ constexpr std::array<Definition, 7> kLayerColumns = {
      {"all", "", "from 0", "", "number of parameters of the layer"},
      {"shared_with", "", "from 0", "",
       "first layer with the same weights; undefined if that is this layer"}}};
+constexpr std::array<Definition, 3> kSummaryColumns = {
+    {{"part", "", "", "", "key of the part in JSON, such as architecture; length and batch have none"},
+     {"property", "", "", "", "key of the value in this part"},
+     {"value", "", "", "", "a number, a text, true or false"}}};
 constexpr std::array<Definition, 8> kFamilyColumns = {
     {{"name", "", "", "", "name of the family"},
      {"kind", "", "", "", "encoder, decoder, encoder-decoder, vision, or mechanism (only attention)"},
@@ -488,7 +492,8 @@ Record model_record(const model::Model& model) {
 
 std::vector<NamedDefinitions> summary_definitions() {
   std::vector<NamedDefinitions> groups = model::definitions();
-  groups.insert(groups.end(), {{"layers", kLayerColumns},
+  groups.insert(groups.end(), {{"summary", kSummaryColumns},
+                               {"layers", kLayerColumns},
                                {"apart", std::span(kTensorColumns).first<4>()},
                                {"tensors", std::span(kTensorColumns).last<4>()},
                                {"families", kFamilyColumns}});
@@ -502,11 +507,16 @@ Results model_summary(const std::optional<SummarySubject>& subject, const Summar
   if (subject) {
     const std::size_t positions = subject->config.max_positions.value_or(kUsualLength);
     const std::size_t length = asked.length.value_or(std::min(kUsualLength, positions));
+    std::vector<std::vector<Cell>> values = {{{}, "length", count_cell(length)},
+                                             {{}, "batch", count_cell(asked.batch)}};
     for (const SummaryPart& part : summary_parts(*subject, asked, length)) {
       Table shown;
       if (const Record* record = std::get_if<Record>(&part.content)) {
         document.head.set(part.name, *record);
         shown = record_table(part, *record);
+        for (const auto& [name, value] : record->fields)
+          if (const Cell* single = std::get_if<Cell>(&value.data))
+            values.push_back({part.name, name, *single});
       } else {
         const Table& table = std::get<Table>(part.content);
         results.add_table(part.record, table);
@@ -515,6 +525,8 @@ Results model_summary(const std::optional<SummarySubject>& subject, const Summar
       if (part.name == "architecture") document.head.set("length", length).set("batch", asked.batch);
       results.text.emplace_back(TextTable{part.title, std::move(shown)});
     }
+    results.tables.push_back(
+        make_table("summary", {kSummaryColumns.begin(), kSummaryColumns.end()}, std::move(values)));
   }
   if (asked.families) results.add_table("family", families_table());
   return results;

@@ -14,24 +14,24 @@ namespace {
 
 // clang-format off
 constexpr std::array kIncludes = {
-    //          --include        inputs by_word tables components             make                definitions, member
+    //          --include        inputs by_word text   components             make                definitions, member
     AnalysisRow{"metrics",       true,  true,   true,  Components::each,      nullptr,            {}, &Includes::metrics},
     AnalysisRow{"patterns",      true,  true,   true,  Components::each,      nullptr,            kPatternColumns, &Includes::patterns},
-    AnalysisRow{"scores",        true,  false,  false, Components::each,      nullptr,            {}, &Includes::scores},
-    AnalysisRow{"queries",       true,  false,  false, Components::each,      nullptr,            {}, &Includes::queries},
-    AnalysisRow{"keys",          true,  false,  false, Components::each,      nullptr,            {}, &Includes::keys},
-    AnalysisRow{"values",        true,  false,  false, Components::each,      nullptr,            {}, &Includes::values},
-    AnalysisRow{"z",             true,  false,  false, Components::each,      nullptr,            {}, &Includes::z},
-    AnalysisRow{"output",        true,  false,  false, Components::each,      nullptr,            {}, &Includes::output},
-    AnalysisRow{"logits",        true,  false,  false, Components::each,      nullptr,            {}, &Includes::logits},
+    AnalysisRow{"scores",        true,  false,  false, Components::each,      nullptr,            kScoreColumns, &Includes::scores},
+    AnalysisRow{"queries",       true,  false,  false, Components::each,      nullptr,            kQueryColumns, &Includes::queries},
+    AnalysisRow{"keys",          true,  false,  false, Components::each,      nullptr,            kKeyColumns, &Includes::keys},
+    AnalysisRow{"values",        true,  false,  false, Components::each,      nullptr,            kValueColumns, &Includes::values},
+    AnalysisRow{"z",             true,  false,  false, Components::each,      nullptr,            kZColumns, &Includes::z},
+    AnalysisRow{"output",        true,  false,  false, Components::each,      nullptr,            kOutputColumns, &Includes::output},
+    AnalysisRow{"logits",        true,  false,  true,  Components::each,      nullptr,            kLogitColumns, &Includes::logits},
     AnalysisRow{"weights",       false, true,   true,  Components::each,      nullptr,            kWeightColumns, &Includes::weights},
-    AnalysisRow{"directions",    false, true,   false, Components::each,      nullptr,            {}, &Includes::directions},
-    AnalysisRow{"circuits",      false, true,   false, Components::each,      nullptr,            {}, &Includes::circuits},
+    AnalysisRow{"directions",    false, true,   false, Components::each,      nullptr,            kDirectionColumns, &Includes::directions},
+    AnalysisRow{"circuits",      false, true,   false, Components::each,      nullptr,            kCircuitColumns, &Includes::circuits},
     AnalysisRow{"subspaces",     false, true,   true,  Components::each,      make_subspaces,     kSubspaceColumns},
     AnalysisRow{"composition",   false, true,   true,  Components::not_cross, make_composition,   kCompositionColumns},
     AnalysisRow{"map",           false, true,   true,  Components::each,      make_head_map,      kMapColumns},
-    AnalysisRow{"rollout",       true,  true,   false, Components::none,      make_rollout,       {}},
-    AnalysisRow{"flow",          true,  false,  false, Components::none,      make_flow,          {}},
+    AnalysisRow{"rollout",       true,  true,   true,  Components::none,      make_rollout,       kRolloutColumns},
+    AnalysisRow{"flow",          true,  false,  true,  Components::none,      make_flow,          kFlowColumns},
     AnalysisRow{"contributions", true,  false,  true,  Components::each,      make_contributions, kContributionColumns},
     AnalysisRow{"mixing",        true,  false,  true,  Components::none,      make_mixing,        kMixingColumns},
     AnalysisRow{"routing",       true,  false,  true,  Components::none,      make_routing,       kRoutingColumns},
@@ -98,16 +98,10 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
     fail(Status::usage,
          "--include: the command weights has no inputs, which some of these analyses need; it supports {}",
          fmt::join(include_names(true), ", "));
-  if (form == Form::tables) {
-    if (!with_inputs && !given) includes.directions = false;
-    for (const AnalysisRow* row : rows_of(includes)) {
-      if (!row->tables)
-        fail(Status::usage, "{} has no table; leave it out of --include, or use --format json or jsonl",
-             row->include);
-    }
-  }
-  // By default, text has no patterns or directions. A picture shows patterns or, without inputs, weights.
-  if (form == Form::text && !given) includes.patterns = includes.directions = false;
+  // By default, text and tables have no directions, and text has no patterns. A picture shows patterns or,
+  // without inputs, weights.
+  if ((form == Form::text || form == Form::tables) && !given) includes.directions = false;
+  if (form == Form::text && !given) includes.patterns = false;
   if (form == Form::pictures && !given && with_inputs) includes.weights = false;
   return includes;
 }

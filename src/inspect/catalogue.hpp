@@ -154,7 +154,7 @@ struct AnalysisRow {
   std::string_view include;  // name in --include
   bool of_inputs;            // needs a forward pass
   bool by_word;              // can run with --by-word; not used if of_inputs is false
-  bool tables;               // has tables
+  bool text;                 // shown in text
   Components components;
   MakeAnalysis* make;
   std::span<const Definition> definitions;  // of the columns of its tables
@@ -167,28 +167,30 @@ struct AnalysisRow {
 /// Returns the rows of all values of --include that are set, in the order of the catalogue.
 [[nodiscard]] std::vector<const AnalysisRow*> rows_of(const Includes& includes);
 
-/// Returns the definitions of all tables of `analyze` and `weights`: for each name in --include that has a
-/// table ("metrics": the heads table), and for "inputs" and "attention_from".
+/// Returns the definitions of all tables of `analyze` and `weights`: for each name in --include ("metrics":
+/// the heads table), and for "inputs" and "attention_from".
 [[nodiscard]] std::vector<NamedDefinitions> definitions();
 
 /// Parses the comma-separated list of --include and returns the values to output in the given form. `given`
 /// is false if `list` is the default of --include. Then patterns and directions are left out in text,
 /// weights in pictures with inputs, and directions in tables without inputs. Throws Error(usage) if a value
-/// is unknown, if a value needs inputs but `with_inputs` is false, or if the form is tables and a value has
-/// no table.
+/// is unknown, or if a value needs inputs but `with_inputs` is false.
 [[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
 
 /// Throws Error(bad_input) if a selected layer has no W_V, because its heads then have no values. `analysis`
 /// is the name of the analysis in the error.
 void require_values(const AnalysisInput& input, std::string_view analysis);
 
-extern const std::array<Definition, 1> kPatternColumns;
-extern const std::array<Definition, 2> kInputColumns, kLargestValueColumns;
-extern const std::array<Definition, 3> kMixingColumns, kRoutingColumns;
-extern const std::array<Definition, 4> kAttentionFromColumns, kWeightColumns, kCompositionColumns;
-extern const std::array<Definition, 6> kMapColumns;
-extern const std::array<Definition, 10> kSubspaceColumns;
-extern const std::array<Definition, 11> kContributionColumns;
+extern const std::array<Definition, 1> kPatternColumns, kScoreColumns, kQueryColumns, kKeyColumns,
+    kValueColumns, kZColumns, kOutputColumns, kRolloutColumns, kFlowColumns;
+extern const std::array<Definition, 2> kLargestValueColumns;
+extern const std::array<Definition, 3> kWeightColumns, kDirectionColumns, kCircuitColumns, kMixingColumns,
+    kRoutingColumns;
+extern const std::array<Definition, 4> kAttentionFromColumns, kCompositionColumns;
+extern const std::array<Definition, 5> kLogitColumns;
+extern const std::array<Definition, 8> kInputColumns;
+extern const std::array<Definition, 11> kMapColumns, kContributionColumns;
+extern const std::array<Definition, 12> kSubspaceColumns;
 
 MakeAnalysis make_subspaces, make_composition, make_head_map, make_rollout, make_flow, make_contributions,
     make_mixing, make_routing, make_largest_value;

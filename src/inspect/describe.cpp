@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -56,6 +57,42 @@ Tensor column_array(const Table& table, std::string_view column, Shape shape, st
     values[i] = static_cast<float>(number_of(cells[place]));
   }
   return make_tensor(std::move(shape), std::move(values));
+}
+
+Table long_table(std::string name, std::vector<Column> columns, std::vector<LongBlock> blocks) {
+  std::vector<std::size_t> ends;  // [blocks]: index of the row after the block
+  std::size_t rows = 0;
+  for (const LongBlock& block : blocks) ends.push_back(rows += block.values.size());
+  const auto shared = std::make_shared<const std::vector<LongBlock>>(std::move(blocks));
+  return {std::move(name), std::move(columns), rows,
+          [shared, ends = std::move(ends)](std::size_t index, std::span<Cell> cells) {
+            const auto end = std::ranges::upper_bound(ends, index);
+            const LongBlock& block = (*shared)[static_cast<std::size_t>(end - ends.begin())];
+            const std::size_t place = index + block.values.size() - *end;
+            const std::size_t row = place / block.values.shape.back();
+            const std::size_t column = place % block.values.shape.back();
+            std::ranges::copy(block.first, cells.begin());
+            const std::size_t first = block.first.size();
+            if (block.middle) {
+              block.middle(row, column, cells.subspan(first));
+            } else {
+              cells[first] = analysis::cell_of(row);
+              cells[first + 1] = analysis::cell_of(column);
+            }
+            cells.back() = std::get<std::span<const float>>(block.values.values)[place];
+          }};
+}
+
+LongBlock::Middle query_and_key(std::span<const std::string> query_tokens,
+                                std::span<const std::string> key_tokens, std::vector<std::size_t> from) {
+  return [query_tokens, key_tokens, from = std::move(from)](std::size_t row, std::size_t key,
+                                                            std::span<Cell> cells) {
+    const std::size_t query = from.empty() ? row : from[row];
+    cells[0] = analysis::cell_of(query);
+    cells[1] = analysis::cell_of(key);
+    cells[2] = token_cell(query_tokens, query);
+    cells[3] = token_cell(key_tokens, key);
+  };
 }
 
 List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads) {

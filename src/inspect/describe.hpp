@@ -3,6 +3,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -84,6 +85,26 @@ template <typename T>
 /// Returns the numbers of one column of a table as a float32 array, starting at row `first_row`.
 [[nodiscard]] Tensor column_array(const Table& table, std::string_view column, Shape shape,
                                   std::size_t first_row = 0);
+
+/// A float matrix whose elements are rows of a table.
+struct LongBlock {
+  /// Fills the cells of element (row, column) between the first cells and the value.
+  using Middle = std::function<void(std::size_t row, std::size_t column, std::span<Cell> cells)>;
+
+  std::vector<Cell> first;  // the first cells of each row of the table
+  Tensor values;            // [rows, columns]
+  Middle middle = {};       // null: the number of the row and the number of the column
+};
+
+/// Returns a table with a row for each element of the blocks. The last cell is the element. Rows are computed
+/// while the table is written, because there can be millions of rows.
+[[nodiscard]] Table long_table(std::string name, std::vector<Column> columns, std::vector<LongBlock> blocks);
+
+/// Returns the columns query, key, query_token and key_token of LongBlock. The spans must outlive the block.
+/// Row r is query from[r], or query r if `from` is empty.
+[[nodiscard]] LongBlock::Middle query_and_key(std::span<const std::string> query_tokens,
+                                              std::span<const std::string> key_tokens,
+                                              std::vector<std::size_t> from = {});
 
 [[nodiscard]] List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads);
 

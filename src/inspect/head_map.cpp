@@ -107,6 +107,23 @@ Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
                     std::move(rows));
 }
 
+Table linkage_table(const AnalysisInput& input, const std::vector<Drawn>& all) {
+  std::vector<std::vector<Cell>> rows;
+  for (const Drawn& drawn : all) {
+    const std::vector<analysis::ClusterMerge>& merges = drawn.map.linkage.merges;
+    for (std::size_t i = 0; i < merges.size(); ++i) {
+      rows.push_back(row_of(drawn.similarity,
+                            analysis::component_cell(input.config(), drawn.matrix.heads.front().layer),
+                            analysis::number_cell(input.config(), drawn.matrix.layer), i, merges[i].first,
+                            merges[i].second, merges[i].distance, merges[i].size));
+    }
+  }
+  return make_table("linkage",
+                    columns_of(kMapColumns, {"similarity", "component", "layer", "merge", "first", "second",
+                                             "distance", "size"}),
+                    std::move(rows));
+}
+
 void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Results& results,
                 std::string_view similarity) {
   const analysis::HeadAxes axes(input.selection.heads);
@@ -204,7 +221,7 @@ class HeadMapAnalysis final : public Analysis {
     collect();
     Results results;
     results.document.sections.push_back(section(input_, all_));
-    results.tables.push_back(table(input_, all_));
+    results.tables = {table(input_, all_), linkage_table(input_, all_)};
     for (const std::string_view similarity : wanted_) add_arrays(input_, all_, results, similarity);
     for (const Drawn& drawn : all_) add_text(input_.config(), results, drawn);
     if (!all_.empty()) results.pictures.push_back({"map", charts(input_, all_)});
@@ -254,7 +271,7 @@ void HeadMapAnalysis::collect() {
 
 }  // namespace
 
-constexpr std::array<Definition, 6> kMapColumns = {
+constexpr std::array<Definition, 11> kMapColumns = {
     {{"similarity", "", "qk, ov, w_q, ...", "", "circuits or projections of the heads that are compared"},
      {"order", "", "from 0", "", "place of the head among the leaves of the cluster tree",
       "Sokal and Michener 1958"},
@@ -264,7 +281,14 @@ constexpr std::array<Definition, 6> kMapColumns = {
      {"stress", "", "[0, inf)", "0: exact distances",
       "sqrt(sum (given - drawn)^2 / sum given^2) over the distances of all pairs", "Kruskal 1964"},
      {"eigenvalue_share", "", "[0, 1]", "1: exact distances",
-      "sum of the two eigenvalues of the plane / sum of the magnitudes of all eigenvalues", "Mardia 1978"}}};
+      "sum of the two eigenvalues of the plane / sum of the magnitudes of all eigenvalues", "Mardia 1978"},
+     {"merge", "", "from 0", "", "place of a merge of two clusters by ascending distance"},
+     {"first", "", "from 0", "",
+      "cluster: n heads are 0 to n - 1, in the order of `names`; merge i makes n + i"},
+     {"second", "", "from 0", "", "the other cluster, numbered as in first"},
+     {"distance", "", "[0, 2]", "", "mean of 1 - similarity over the pairs of heads of the two clusters",
+      "Sokal and Michener 1958"},
+     {"size", "", "from 2", "", "number of heads of the new cluster"}}};
 
 std::unique_ptr<Analysis> make_head_map(const AnalysisInput& input) {
   return std::make_unique<HeadMapAnalysis>(input);

@@ -52,23 +52,51 @@ Section inputs_section(const input::Batch& batch) {
   return {"inputs", "input", std::move(items)};
 }
 
+/// Returns a table of tokens. The columns from begin to sequence_id are missing if no input is a text, and
+/// `side` is missing if there are no targets.
 Table inputs_table(const input::Batch& batch) {
   const bool targets = batch.sequences.front().target != nullptr;
+  const bool texts =
+      !std::ranges::all_of(batch.sequences, [](const input::Sequence& each) { return each.offsets.empty(); });
   std::vector<std::vector<Cell>> rows;
   const auto add = [&](const std::string& id, const input::Sequence& sequence, const char* side) {
     for (std::size_t i = 0; i < sequence.queries(); ++i) {
-      rows.push_back(row_of(id, i, token_cell(sequence.tokens, i),
-                            sequence.ids.empty() ? Cell() : Cell(sequence.ids[i]), side));
-      if (!targets) rows.back().pop_back();
+      std::vector<Cell>& row = rows.emplace_back(row_of(
+          id, i, token_cell(sequence.tokens, i), sequence.ids.empty() ? Cell() : Cell(sequence.ids[i])));
+      if (texts && sequence.offsets.empty()) row.resize(8);
+      if (!sequence.offsets.empty()) {
+        const auto [begin, end] = sequence.offsets[i];
+        const bool pair = !sequence.text_index.empty();
+        add_cells(row, row_of(std::size_t{begin}, std::size_t{end}, sequence.words[i],
+                              pair && sequence.text_index[i] ? count_cell(*sequence.text_index[i]) : Cell()));
+      }
+      if (targets) row.emplace_back(std::string(side));
     }
   };
   for (const input::Sequence& sequence : batch.sequences) {
     add(sequence.id, sequence, "input");
     if (sequence.target) add(sequence.id, *sequence.target, "target");
   }
-  std::vector<Column> columns = columns_of(kInputColumns, {"input", "position", "token", "id", "side"});
-  if (!targets) columns.pop_back();
+  std::vector<Column> columns = columns_of(kInputColumns, {"input", "position", "token", "id"});
+  const auto append = [&](std::initializer_list<std::string_view> names) {
+    for (const Column& column : columns_of(kInputColumns, names)) columns.push_back(column);
+  };
+  if (texts) append({"begin", "end", "word", "sequence_id"});
+  if (targets) append({"side"});
   return make_table("inputs", std::move(columns), std::move(rows));
+}
+
+Table texts_table(const input::Batch& batch) {
+  std::vector<std::vector<Cell>> rows;
+  for (const input::Sequence& sequence : batch.sequences) {
+    const auto add = [&](const char* kind, const std::optional<std::string>& text) {
+      if (text) rows.push_back(row_of(sequence.id, kind, *text));
+    };
+    add("text", sequence.text);
+    add("text_pair", sequence.text_pair);
+    if (sequence.target) add("target_text", sequence.target->text);
+  }
+  return make_table("texts", columns_of(kInputColumns, {"input", "kind", "text"}), std::move(rows));
 }
 
 TextLine title(const model::Model& model) {
@@ -169,8 +197,14 @@ TextTable heads_text(const Table& all, const RunResults& run) {
 
 }  // namespace
 
-constexpr std::array<Definition, 2> kInputColumns = {
+constexpr std::array<Definition, 8> kInputColumns = {
     {{"id", "", "from 0", "", "number of the token in the vocabulary"},
+     {"begin", "", "from 0", "", "first character (code point) of the token in its text"},
+     {"end", "", "from 0", "", "character after the token; begin and end of an added special token are 0"},
+     {"word", "", "from 0", "", "number of the first word of the token; undefined for special tokens"},
+     {"sequence_id", "", "0 or 1", "", "number of the token's text in a pair; undefined for special tokens"},
+     {"kind", "", "text, text_pair or target_text", "", "key of the text in JSON"},
+     {"text", "", "", "", "a text of the input"},
      {"side", "", "input or target", "", "input: text of the encoder; target: text of the decoder"}}};
 
 void add_selection_arrays(ArrayOutput& out, const RunResults& run) {
@@ -191,6 +225,7 @@ void add_inputs(Results& results, const RunResults& run) {
   if (run.shown.sequences.empty()) return;
   results.document.sections.push_back(inputs_section(run.shown));
   results.tables.push_back(inputs_table(run.shown));
+  if (const Table texts = texts_table(run.shown); texts.rows > 0) results.tables.push_back(texts);
   if (text) append_inputs(results.text, run);
 }
 

@@ -82,12 +82,12 @@ void add_missing(Results& results, const RunResults& run) {
   const Includes& includes = run.request.includes;
   std::vector<std::string_view> names;
   for (const AnalysisRow* row : rows_of(includes)) {
-    if (row->member != nullptr && !row->tables && row->include != "logits") names.push_back(row->include);
+    if (!row->text) names.push_back(row->include);
   }
   if (names.empty()) return;
   results.text.emplace_back(
       TextLine{"", fmt::format("Text does not show {}: use --format {}", fmt::join(names, ", "),
-                               includes.directions ? "json or jsonl" : "json, jsonl or npz")});
+                               includes.directions ? "json or csv" : "json, csv or npz")});
 }
 
 void add_analyses(Results& results, const RunResults& run) {
@@ -345,7 +345,7 @@ Results results_of(const RunResults& run) {
       add(add_inputs, add_heads, add_weights, add_patterns, add_answers, add_analyses, add_captured);
       break;
     case Form::tables:
-      add(add_heads, add_weights, add_patterns, add_answers, add_analyses, add_inputs);
+      add(add_heads, add_weights, add_patterns, add_answers, add_analyses, add_captured, add_inputs);
       break;
     case Form::text:
       add(add_inputs, add_missing, add_answers, add_captured, add_weights, add_patterns, add_heads,

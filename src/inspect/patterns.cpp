@@ -4,6 +4,7 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <span>
 #include <utility>
 #include <variant>
@@ -38,39 +39,22 @@ Section patterns_section(const RunResults& run) {
   return {"patterns", "pattern", std::move(items)};
 }
 
-/// Returns a table with one row per attention weight. Rows are computed while the table is written, because
-/// there can be millions of rows.
 Table patterns_table(const RunResults& run) {
-  struct ArrayRows {
-    const InputArray* array;
-    std::size_t first_row;
-  };
-  std::vector<ArrayRows> blocks;
-  std::size_t rows = 0;
+  std::vector<LongBlock> blocks;
   for (const InputArray& array : run.arrays) {
     if (array.what != Captured::pattern) continue;
-    blocks.push_back({&array, rows});
-    rows += array.array.size();
+    const forward::Sides sides = run.sides(array.sequence, array.component);
+    const std::vector<model::HeadId>& heads = run.heads_of(array);
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      blocks.push_back(
+          {row_of(run.shown.sequences[array.sequence].id, analysis::head_cells(run.config(), heads[i])),
+           item_of(array.array, i, 2), query_and_key(sides.queries_of.tokens, sides.key_tokens())});
+    }
   }
-  Table table{"patterns",
-              columns_of(kPatternColumns, {"input", "component", "layer", "head", "name", "query", "key",
-                                           "query_token", "key_token", "weight"}),
-              rows,
-              {}};
-  table.row = [&run, blocks](std::size_t index, std::span<Cell> cells) {
-    const ArrayRows& block = *std::prev(std::ranges::upper_bound(blocks, index, {}, &ArrayRows::first_row));
-    const forward::Sides sides = run.sides(block.array->sequence, block.array->component);
-    const std::size_t place = index - block.first_row;
-    const std::size_t key = place % sides.keys();
-    const std::size_t query = place / sides.keys() % sides.queries();
-    const model::HeadId head = run.heads_of(*block.array)[place / sides.keys() / sides.queries()];
-    const float weight = std::get<std::span<const float>>(block.array->array.values)[place];
-    std::vector<Cell> row =
-        row_of(run.shown.sequences[block.array->sequence].id, analysis::head_cells(run.config(), head), query,
-               key, token_cell(sides.queries_of.tokens, query), token_cell(sides.key_tokens(), key), weight);
-    std::ranges::move(row, cells.begin());
-  };
-  return table;
+  return long_table("patterns",
+                    columns_of(kPatternColumns, {"input", "component", "layer", "head", "name", "query",
+                                                 "key", "query_token", "key_token", "weight"}),
+                    std::move(blocks));
 }
 
 struct DrawnPattern {
@@ -358,19 +342,34 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
   append_strongest(blocks, run, question, answers);
 }
 
-/// Appends the most probable tokens after the last position of a causal model, otherwise at each mask token
-/// (if there is none, at the last position).
-void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, const InputArray& logits) {
+/// The most probable tokens at a position: their ids and probabilities, most probable first.
+struct PredictedTokens {
+  std::size_t sequence = 0;
+  std::size_t position = 0;
+  std::vector<std::pair<std::int64_t, double>> tokens;
+};
+
+const input::Sequence& predicted_side(const input::Sequence& sequence) {
+  return sequence.target ? *sequence.target : sequence;
+}
+
+/// Returns whether logits predict the token after their position.
+bool predicts_next(const RunResults& run, const input::Sequence& sequence) {
+  return sequence.target || run.config().layers.front().attention.causal;
+}
+
+/// Predicts after the last position of a causal model, otherwise at each mask token (if there is none, at the
+/// last position).
+std::vector<PredictedTokens> predictions_of(const RunResults& run, const InputArray& logits) {
   const input::Sequence& input = run.shown.sequences[logits.sequence];
-  const input::Sequence& sequence = input.target ? *input.target : input;
-  const bool next = input.target || run.config().layers.front().attention.causal;
+  const input::Sequence& sequence = predicted_side(input);
   std::vector<std::size_t> positions;
-  for (std::size_t i = 0; !next && i < sequence.ids.size(); ++i) {
+  for (std::size_t i = 0; !predicts_next(run, input) && i < sequence.ids.size(); ++i) {
     if (run.vocabulary.is_mask(sequence.ids[i])) positions.push_back(i);
   }
   if (positions.empty()) positions.push_back(sequence.queries() - 1);
-  const std::vector<std::string> labels = token_labels(run, sequence);
   const std::size_t top = run.request.top.value_or(kAllHeads) == kAllHeads ? 5 : *run.request.top;
+  std::vector<PredictedTokens> predictions;
   for (const std::size_t position : positions) {
     const Tensor row = item_of(logits.array, position, 1);
     std::vector<std::pair<double, std::size_t>> order;  // of -logit and id; NaN is last
@@ -381,18 +380,136 @@ void append_predictions(std::vector<PageBlock>& blocks, const RunResults& run, c
     double sum = 0;
     for (std::size_t id = 0; id < row.size(); ++id) sum += weight(id);
     order.resize(std::min(top, order.size()));
-    std::vector<std::vector<Cell>> rows;
-    for (const auto& [logit, id] : order) {
-      const auto token = run.vocabulary.token(static_cast<std::int64_t>(id));
-      const std::string name =
-          token ? run.vocabulary.label(*token, run.request.strip_markers) : fmt::format("#{}", id);
-      rows.push_back(row_of(rows.size() + 1, name, weight(id) / sum));
-    }
-    const std::string title =
-        fmt::format("{} \"{}\" (input \"{}\", position {})", next ? "Next token after" : "Token at",
-                    labels[position], input.id, position);
-    blocks.emplace_back(TextTable{title, make_table("", {"rank", "token", "probability"}, std::move(rows))});
+    PredictedTokens& predicted = predictions.emplace_back(PredictedTokens{logits.sequence, position, {}});
+    for (const auto& [logit, id] : order)
+      predicted.tokens.emplace_back(static_cast<std::int64_t>(id), weight(id) / sum);
   }
+  return predictions;
+}
+
+Cell token_of_id(const RunResults& run, std::int64_t id) {
+  const auto token = run.vocabulary.token(id);
+  return token ? Cell(std::string(*token)) : Cell();
+}
+
+Table predictions_table(const RunResults& run, std::span<const PredictedTokens> predictions) {
+  std::vector<std::vector<Cell>> rows;
+  for (const PredictedTokens& each : predictions) {
+    for (std::size_t i = 0; i < each.tokens.size(); ++i) {
+      const auto& [id, probability] = each.tokens[i];
+      rows.push_back(row_of(run.shown.sequences[each.sequence].id, each.position, i + 1, token_of_id(run, id),
+                            Cell(id), probability));
+    }
+  }
+  return make_table("predictions",
+                    columns_of(kLogitColumns, {"input", "position", "rank", "token", "id", "probability"}),
+                    std::move(rows));
+}
+
+TextTable predictions_text(const RunResults& run, const PredictedTokens& predicted) {
+  const input::Sequence& input = run.shown.sequences[predicted.sequence];
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& [id, probability] : predicted.tokens) {
+    const auto token = run.vocabulary.token(id);
+    rows.push_back(
+        row_of(rows.size() + 1,
+               token ? run.vocabulary.label(*token, run.request.strip_markers) : fmt::format("#{}", id),
+               probability));
+  }
+  return {
+      fmt::format("{} \"{}\" (input \"{}\", position {})",
+                  predicts_next(run, input) ? "Next token after" : "Token at",
+                  token_labels(run, predicted_side(input))[predicted.position], input.id, predicted.position),
+      make_table("", {"rank", "token", "probability"}, std::move(rows))};
+}
+
+/// Returns records of the captured arrays except patterns: for each input, one record per layer of keys,
+/// values and outputs, one of the logits, and one per head of the others.
+List array_records(const RunResults& run) {
+  const model::ModelConfig& config = run.config();
+  List items;
+  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer,
+                       std::optional<std::size_t> head, const Tensor& values) {
+    const Cell name = head ? Cell(model::head_name(config, {*layer, *head})) : Cell();
+    items.emplace_back(Record{{{"array", std::string(name_of(array.what))},
+                               {"input", run.shown.sequences[array.sequence].id},
+                               {"component", analysis::component_cell(config, layer)},
+                               {"layer", analysis::number_cell(config, layer)},
+                               {"head", analysis::cell_of(head)},
+                               {"name", name},
+                               {"shape", List(values.shape.begin(), values.shape.end())},
+                               {"value", values}}});
+  };
+  for (const InputArray& array : run.arrays) {
+    if (array.what == Captured::pattern) continue;
+    if (array.what == Captured::logits) {
+      add(array, std::nullopt, std::nullopt, array.array);
+    } else if (array.what == Captured::output) {
+      const std::vector<std::size_t> layers = run.components[array.component].selection.layers();
+      for (std::size_t i = 0; i < layers.size(); ++i)
+        add(array, layers[i], std::nullopt, item_of(array.array, i, 2));
+    } else if (array.what == Captured::keys || array.what == Captured::values) {
+      const auto kv_heads = analysis::HeadAxes::of_kv_heads(run.heads_of(array), config);
+      std::size_t first = 0;
+      for (const std::size_t layer : kv_heads.layers()) {
+        const auto count =
+            static_cast<std::size_t>(std::ranges::count(kv_heads.heads(), layer, &model::HeadId::layer));
+        add(array, layer, std::nullopt, items_of(array.array, first, count, 2));
+        first += count;
+      }
+    } else {
+      const std::vector<model::HeadId>& heads = run.heads_of(array);
+      for (std::size_t i = 0; i < heads.size(); ++i)
+        add(array, heads[i].layer, heads[i].head, item_of(array.array, i, 2));
+    }
+  }
+  return items;
+}
+
+/// Returns a captured array, except patterns, as a table with the same name.
+Table array_table(const RunResults& run, Captured what) {
+  const bool of_kv_heads = what == Captured::keys || what == Captured::values;
+  const std::vector<NamedDefinitions> groups = definitions();
+  const auto own = std::ranges::find(groups, name_of(what), &NamedDefinitions::where)->definitions;
+  std::vector<Column> columns;
+  if (what == Captured::logits) {
+    columns = columns_of(own, {"input", "position", "token", "id", "logit"});
+  } else if (what == Captured::scores) {
+    columns = columns_of(own, {"input", "component", "layer", "head", "name", "query", "key", "score"});
+  } else if (what == Captured::output) {
+    columns = columns_of(own, {"input", "component", "layer", "position", "dimension", "value"});
+  } else if (of_kv_heads) {
+    columns = columns_of(own, {"input", "component", "layer", "kv_head", "position", "dimension", "value"});
+  } else {
+    columns =
+        columns_of(own, {"input", "component", "layer", "head", "name", "position", "dimension", "value"});
+  }
+  std::vector<LongBlock> blocks;
+  for (const InputArray& array : run.arrays) {
+    if (array.what != what) continue;
+    const std::string& input = run.shown.sequences[array.sequence].id;
+    if (what == Captured::logits) {
+      blocks.push_back(
+          {row_of(input), array.array, [&run](std::size_t position, std::size_t id, std::span<Cell> cells) {
+             cells[0] = analysis::cell_of(position);
+             cells[1] = token_of_id(run, static_cast<std::int64_t>(id));
+             cells[2] = analysis::cell_of(id);
+           }});
+      continue;
+    }
+    std::vector<model::HeadId> items = run.heads_of(array);
+    if (of_kv_heads) items = analysis::HeadAxes::of_kv_heads(items, run.config()).heads();
+    if (what == Captured::output) {
+      const auto same = std::ranges::unique(items, {}, &model::HeadId::layer);
+      items.erase(same.begin(), same.end());
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      std::vector<Cell> first = row_of(input, analysis::head_cells(run.config(), items[i]));
+      first.resize(columns.size() - 3);  // an output has no head, and a key/value head no name
+      blocks.push_back({std::move(first), item_of(array.array, i, 2)});
+    }
+  }
+  return long_table(std::string(name_of(what)), std::move(columns), std::move(blocks));
 }
 
 }  // namespace
@@ -401,6 +518,28 @@ constexpr std::array<Definition, 1> kPatternColumns = {
     {{"weight", "", "[0, 1]; norm: [0, inf)", "1 / keys for even weights",
       "weight a_ij of query i on key j; with --weighting norm: |a_ij f(x_j)|, f(x) = value of x times W_O",
       "norm: Kobayashi et al. 2020"}}};
+constexpr std::array<Definition, 1> kScoreColumns = {
+    {{"score", "", "(-inf, inf)", "",
+      "input of softmax for a query and a key; undefined if the key is masked"}}};
+constexpr std::array<Definition, 1> kQueryColumns = {
+    {{"value", "", "(-inf, inf)", "", "element of the query vector of a token, after rotary positions"}}};
+constexpr std::array<Definition, 1> kKeyColumns = {
+    {{"value", "", "(-inf, inf)", "", "element of the key vector of a token, after rotary positions"}}};
+constexpr std::array<Definition, 1> kValueColumns = {
+    {{"value", "", "(-inf, inf)", "", "element of the value vector of a token"}}};
+constexpr std::array<Definition, 1> kZColumns = {
+    {{"value", "", "(-inf, inf)", "",
+      "element of z: the sum of the value vectors, weighted by the pattern of the query"}}};
+constexpr std::array<Definition, 1> kOutputColumns = {
+    {{"value", "", "(-inf, inf)", "",
+      "element of the attention output of a layer, with b_O, before the residual"}}};
+constexpr std::array<Definition, 5> kLogitColumns = {
+    {{"token", "", "", "", "token of the vocabulary"},
+     {"id", "", "from 0", "", "number of the token in the vocabulary"},
+     {"logit", "", "(-inf, inf)", "", "logit of the token of the vocabulary at the position"},
+     {"rank", "", "from 1", "", "place of the token by descending probability"},
+     {"probability", "", "[0, 1]", "1 / vocabulary for even logits",
+      "softmax of the logits at the position"}}};
 constexpr std::array<Definition, 4> kAttentionFromColumns = {
     {{"kind", "", "top or to", "", "top: a key with one of the largest weights; to: a word of --to"},
      {"key", "", "from 0", "", "position of the key, or of the first token of the word of --to"},
@@ -428,48 +567,25 @@ void add_answers(Results& results, const RunResults& run) {
   if (form == Form::pictures) results.pictures.push_back({"attention_from", answers_page(run)});
 }
 
-/// Adds records of the captured arrays except patterns: for each input, one record per layer of keys, values
-/// and outputs, one of the logits (in text, also the most probable tokens), and one per head of the others.
 void add_captured(Results& results, const RunResults& run) {
-  const model::ModelConfig& config = run.config();
-  List items;
-  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer,
-                       std::optional<std::size_t> head, const Tensor& values) {
-    const Cell name = head ? Cell(model::head_name(config, {*layer, *head})) : Cell();
-    items.emplace_back(Record{{{"array", std::string(name_of(array.what))},
-                               {"input", run.shown.sequences[array.sequence].id},
-                               {"component", analysis::component_cell(config, layer)},
-                               {"layer", analysis::number_cell(config, layer)},
-                               {"head", analysis::cell_of(head)},
-                               {"name", name},
-                               {"shape", List(values.shape.begin(), values.shape.end())},
-                               {"value", values}}});
-  };
+  const Form form = run.request.form;
+  std::vector<PredictedTokens> predictions;
+  std::set<Captured> captured;
   for (const InputArray& array : run.arrays) {
-    if (array.what == Captured::pattern) continue;
-    if (array.what == Captured::logits) {
-      add(array, std::nullopt, std::nullopt, array.array);
-      if (run.request.form == Form::text) append_predictions(results.text, run, array);
-    } else if (array.what == Captured::output) {
-      const std::vector<std::size_t> layers = run.components[array.component].selection.layers();
-      for (std::size_t i = 0; i < layers.size(); ++i)
-        add(array, layers[i], std::nullopt, item_of(array.array, i, 2));
-    } else if (array.what == Captured::keys || array.what == Captured::values) {
-      const auto kv_heads = analysis::HeadAxes::of_kv_heads(run.heads_of(array), config);
-      std::size_t first = 0;
-      for (const std::size_t layer : kv_heads.layers()) {
-        const auto count =
-            static_cast<std::size_t>(std::ranges::count(kv_heads.heads(), layer, &model::HeadId::layer));
-        add(array, layer, std::nullopt, items_of(array.array, first, count, 2));
-        first += count;
-      }
-    } else {
-      const std::vector<model::HeadId>& heads = run.heads_of(array);
-      for (std::size_t i = 0; i < heads.size(); ++i)
-        add(array, heads[i].layer, heads[i].head, item_of(array.array, i, 2));
-    }
+    if (array.what != Captured::pattern) captured.insert(array.what);
+    if (array.what == Captured::logits)
+      std::ranges::move(predictions_of(run, array), std::back_inserter(predictions));
   }
-  if (!items.empty()) results.document.sections.push_back({"arrays", "array", std::move(items)});
+  if (form == Form::document && !captured.empty())
+    results.document.sections.push_back({"arrays", "array", array_records(run)});
+  if (form == Form::tables) {
+    for (const Captured what : captured) results.tables.push_back(array_table(run, what));
+  }
+  if (form == Form::text) {
+    for (const PredictedTokens& each : predictions) results.text.emplace_back(predictions_text(run, each));
+  } else if (captured.contains(Captured::logits)) {
+    results.add_table("prediction", predictions_table(run, predictions));
+  }
 }
 
 }  // namespace attnctl::inspect

@@ -1,6 +1,7 @@
 #include "analysis/mixing/rollout.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -60,6 +61,12 @@ std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std
   return text;
 }
 
+/// Values from positions of the last layer to input tokens, as records and as rows of a table.
+struct PositionRows {
+  List records;
+  std::vector<LongBlock> blocks;
+};
+
 /// Base class of rollout and flow. Their results have one row per position of the last layer that
 /// --rollout-from selects (default: all), and one column per input token.
 class FromPositions : public Analysis {
@@ -72,12 +79,23 @@ class FromPositions : public Analysis {
  protected:
   [[nodiscard]] const input::Sequence& sequence(std::size_t s) const { return input_.shown.sequences[s]; }
 
-  /// Adds one record {"input", "query", "weight"} for each row of `rows` [positions, n] of input `s`.
-  void add_records(List& items, std::size_t s, const Tensor& rows) const {
+  /// Adds `rows` [positions, n] of input `s`, with one record {"input", "query", "weight"} for each row.
+  void add_rows(PositionRows& to, std::size_t s, const Tensor& rows) const {
+    const std::vector<std::string>& tokens = sequence(s).tokens;
+    to.blocks.push_back({row_of(sequence(s).id), rows, query_and_key(tokens, tokens, positions_[s])});
     for (std::size_t r = 0; r < positions_[s].size(); ++r) {
-      items.emplace_back(
+      to.records.emplace_back(
           Record{{{"input", sequence(s).id}, {"query", positions_[s][r]}, {"weight", item_of(rows, r, 1)}}});
     }
+  }
+
+  /// Adds a section and a table with this name. The definition is that of the column `weight`.
+  static void add_section(Results& results, const std::string& name, PositionRows rows,
+                          std::span<const Definition> weight) {
+    results.document.sections.push_back({name, name, std::move(rows.records)});
+    results.tables.push_back(
+        long_table(name, columns_of(weight, {"input", "query", "key", "query_token", "key_token", "weight"}),
+                   std::move(rows.blocks)));
   }
 
   /// Adds the array NAME_I of input I, the array NAME_from_I if --rollout-from is given, and a heatmap.
@@ -135,21 +153,21 @@ class RolloutAnalysis final : public FromPositions {
 
   Results finish() override {
     Results results;
-    List items;
-    List raw_items;
+    PositionRows found;
+    PositionRows last_layer;
     const std::vector<OwnedMatrix<double>> rolled = rollout_.finish();
     const std::vector<OwnedMatrix<double>> raw = rollout_.take_last_layer();
     for (std::size_t s = 0; s < rolled.size(); ++s) {
       if (positions_[s].empty()) continue;
       const Tensor rows = asked_rows(rolled[s], s);
       const Tensor raw_rows = asked_rows(raw[s], s);
-      add_records(items, s, rows);
-      add_records(raw_items, s, raw_rows);
+      add_rows(found, s, rows);
+      add_rows(last_layer, s, raw_rows);
       results.text.emplace_back(text(s, rows, raw_rows));
       add_arrays(results, s, rows);
     }
-    results.document.sections.push_back({"rollout", "rollout", std::move(items)});
-    results.document.sections.push_back({"rollout_last_layer", "rollout_last_layer", std::move(raw_items)});
+    add_section(results, "rollout", std::move(found), kRolloutColumns);
+    add_section(results, "rollout_last_layer", std::move(last_layer), kRolloutColumns);
     return results;
   }
 
@@ -195,12 +213,12 @@ class FlowAnalysis final : public FromPositions {
 
   Results finish() override {
     Results results;
-    List items;
+    PositionRows found;
     const std::vector<OwnedMatrix<double>> flows = flow_.finish(positions_, input_.context.pool);
     for (std::size_t s = 0; s < flows.size(); ++s) {
       if (positions_[s].empty()) continue;
       const Tensor rows = float_array(flows[s]);
-      add_records(items, s, rows);
+      add_rows(found, s, rows);
       results.text.emplace_back(
           strongest_text(s,
                          fmt::format("Attention flow of input \"{}\" (position:token largest flow, 0 to 1)",
@@ -208,7 +226,7 @@ class FlowAnalysis final : public FromPositions {
                          {{"flow", rows}}));
       add_arrays(results, s, rows);
     }
-    results.document.sections.push_back({"flow", "flow", std::move(items)});
+    add_section(results, "flow", std::move(found), kFlowColumns);
     return results;
   }
 
@@ -217,6 +235,15 @@ class FlowAnalysis final : public FromPositions {
 };
 
 }  // namespace
+
+constexpr std::array<Definition, 1> kRolloutColumns = {
+    {{"weight", "", "[0, 1]", "1 / keys for even weights",
+      "share of input token `key` in position `query` of the last layer; rollout_last_layer: weight in "
+      "the last layer, combined over its heads by --rollout-fusion",
+      "Abnar and Zuidema 2020"}}};
+constexpr std::array<Definition, 1> kFlowColumns = {
+    {{"weight", "", "[0, 1]", "", "largest flow from position `query` of the last layer to input token `key`",
+      "Abnar and Zuidema 2020"}}};
 
 std::unique_ptr<Analysis> make_rollout(const AnalysisInput& input) {
   return std::make_unique<RolloutAnalysis>(input);

@@ -43,13 +43,24 @@ Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& a
   return make_table("subspaces", std::move(columns), std::move(rows));
 }
 
-Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
+/// Adds the section of the projection kernels, and the table of their principal cosines.
+void add_kernels(Results& results, const AnalysisInput& input,
+                 const std::vector<ProjectionAnalysis>& analyses) {
   List items;
+  std::vector<LongBlock> blocks;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
       List ranks;
       for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
       const std::size_t count = each.heads.size();
+      const Tensor cosines = float_array({count, count, each.angles}, each.cosines);
+      const auto pair_and_angle = [&config = input.config(), heads = each.heads](
+                                      std::size_t row, std::size_t angle, std::span<Cell> cells) {
+        const model::HeadId a = heads[row / heads.size()];
+        std::ranges::copy(analysis::pair_cells(config, a, heads[row % heads.size()]), cells.begin());
+        cells[7] = analysis::cell_of(angle);
+      };
+      blocks.push_back({row_of(analysis.projection), cosines, pair_and_angle});
       items.emplace_back(
           Record{{{"projection", std::string(name_of(analysis.projection))},
                   {"component", analysis::component_cell(input.config(), each.heads.front().layer)},
@@ -57,13 +68,18 @@ Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionA
                   {"names", names_of(input.config(), each.heads)},
                   {"rank", std::move(ranks)},
                   {"kernel", float_array(each.values)},
-                  {"principal_cosines", float_array({count, count, each.angles}, each.cosines)},
+                  {"principal_cosines", cosines},
                   {"mean_off_diagonal", or_null(analysis::off_diagonal(each.values.view()).mean)},
                   {"null_mean", each.null.mean},
                   {"null_deviation", each.null.deviation}}});
     }
   }
-  return {"projection_kernel", "projection_kernel", std::move(items)};
+  results.document.sections.push_back({"projection_kernel", "projection_kernel", std::move(items)});
+  results.tables.push_back(
+      long_table("principal_cosines",
+                 columns_of(kSubspaceColumns, {"projection", "component", "layer_a", "head_a", "name_a",
+                                               "layer_b", "head_b", "name_b", "angle", "cosine"}),
+                 std::move(blocks)));
 }
 
 Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
@@ -178,8 +194,8 @@ class SubspacesAnalysis final : public Analysis {
                                          "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
     ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};
     results.document.sections.push_back({"subspaces", "subspaces", table});
-    results.document.sections.push_back(kernel_section(input_, analyses));
     results.tables = {table, kernel_table(input_, analyses)};
+    add_kernels(results, input_, analyses);
     add_arrays(input_, analyses, results, table);
     results.text.emplace_back(
         TextTable{"Effective ranks of the projections, and OV copying (-1 to 1)", ranks, 2});
@@ -193,7 +209,7 @@ class SubspacesAnalysis final : public Analysis {
 
 }  // namespace
 
-constexpr std::array<Definition, 10> kSubspaceColumns = {
+constexpr std::array<Definition, 12> kSubspaceColumns = {
     {{"effective_rank", "", "[1, rank]", "Gaussian projection: 63.3 at d 768, d_head 64",
       "exp of the entropy of s_i / sum(s), for the singular values s_i of a projection",
       "Roy and Vetterli 2007"},
@@ -207,6 +223,10 @@ constexpr std::array<Definition, 10> kSubspaceColumns = {
      {"kernel", "", "[0, 1]", "null_mean, standard deviation null_deviation",
       "normalised projection kernel |U_a^T U_b|^2 / sqrt(rank_a rank_b)", "Hamm and Lee 2008"},
      {"largest_cosine", "", "[0, 1]", "", "cosine of the smallest principal angle", "Bjorck and Golub 1973"},
+     {"angle", "", "from 0", "", "place of the principal angle, the smallest first"},
+     {"cosine", "", "[0, 1]", "",
+      "cosine of the principal angle; undefined from the smaller of the two ranks on",
+      "Bjorck and Golub 1973"},
      {"null_mean", "", "[0, 1]", "", "mean kernel of random subspaces: sqrt(rank_a rank_b) / d"},
      {"null_deviation", "", "[0, inf)", "", "standard deviation of the kernel of random subspaces"}}};
 

@@ -43,37 +43,57 @@ Section similarity_section(const RunResults& run) {
   return {"subspace_similarity", "subspace_similarity", std::move(items)};
 }
 
-Section directions_section(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
+/// Adds the section and, with one block for the left and one for the right singular vectors of each circuit,
+/// the table of principal directions.
+void add_directions(Results& results, const analysis::WeightsAnalysis& weights,
+                    const model::ModelConfig& config) {
   List items;
+  std::vector<LongBlock> blocks;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
     for (const HeadSpectrum& head : circuit->heads) {
       const std::size_t count = head.left.rows();
       const std::span<const double> strongest = std::span(head.singular_values).first(count);
+      const Tensor left = tensor_of(head.left);
+      const Tensor right = tensor_of(head.right);
+      const auto cells = analysis::head_cells(config, head.head);
+      blocks.push_back({row_of(circuit->circuit, cells, "left"), left});
+      blocks.push_back({row_of(circuit->circuit, cells, "right"), right});
       Record record{{{"circuit", std::string(name_of(circuit->circuit))}}};
       set_head(record, config, head.head)
           .set("singular_values", float_array({count}, strongest))
-          .set("left", tensor_of(head.left))
-          .set("right", tensor_of(head.right));
+          .set("left", left)
+          .set("right", right);
       items.emplace_back(std::move(record));
     }
   }
-  return {"principal_directions", "principal_directions", std::move(items)};
+  results.document.sections.push_back({"principal_directions", "principal_directions", std::move(items)});
+  results.tables.push_back(long_table(
+      "principal_directions",
+      columns_of(kDirectionColumns,
+                 {"circuit", "component", "layer", "head", "name", "side", "rank", "dimension", "value"}),
+      std::move(blocks)));
 }
 
-Section circuits_section(const RunResults& run) {
+void add_circuits(Results& results, const RunResults& run) {
   List items;
+  std::vector<LongBlock> blocks;
   for (const analysis::Circuit circuit : {analysis::Circuit::qk, analysis::Circuit::ov}) {
     for (const model::HeadId head : run.request.selection.heads) {
       const auto factors =
           analysis::circuit_factors(run.model, head.layer, circuit, run.request.weights.fold_norm);
       if (!factors) continue;
+      const Tensor values = float_array(analysis::form_circuit(*factors, head.head));
       Record record{{{"circuit", std::string(name_of(circuit))}}};
-      set_head(record, run.config(), head)
-          .set("value", float_array(analysis::form_circuit(*factors, head.head)));
+      set_head(record, run.config(), head).set("value", values);
       items.emplace_back(std::move(record));
+      blocks.push_back({row_of(circuit, analysis::head_cells(run.config(), head)), values});
     }
   }
-  return {"circuits", "circuit", std::move(items)};
+  results.document.sections.push_back({"circuits", "circuit", std::move(items)});
+  results.tables.push_back(long_table("circuits",
+                                      columns_of(kCircuitColumns, {"circuit", "component", "layer", "head",
+                                                                   "name", "row", "column", "value"}),
+                                      std::move(blocks)));
 }
 
 Table similarity_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
@@ -239,12 +259,21 @@ void add_whole_circuits(ArrayOutput& out, const analysis::ComponentHeads& heads,
 
 }  // namespace
 
-constexpr std::array<Definition, 4> kWeightColumns = {
-    {{"circuit", "", "qk or ov", "", "circuit of a head: QK = W_Q W_K^T or OV = W_V W_O"},
-     {"similarity", "", "[-1, 1]", "mean 0, standard deviation 1 / d for independent Gaussian heads",
+constexpr std::array<Definition, 3> kWeightColumns = {
+    {{"similarity", "", "[-1, 1]", "mean 0, standard deviation 1 / d for independent Gaussian heads",
       "Frobenius cosine <A_a, A_b> / (|A_a| |A_b|) of the circuits of two heads", "Elhage et al. 2021"},
      {"rank", "", "from 0", "", "place of the singular value in descending order"},
      {"singular_value", "", "[0, inf)", "", "singular value of the circuit"}}};
+
+constexpr std::array<Definition, 3> kDirectionColumns = {
+    {{"side", "", "left or right", "", "left or right singular vector of the circuit"},
+     {"rank", "", "from 0", "", "place of the singular value in descending order"},
+     {"value", "", "[-1, 1]", "", "element of the singular vector, which has length 1"}}};
+constexpr std::array<Definition, 3> kCircuitColumns = {
+    {{"row", "", "from 0", "", "dimension of the residual stream: of the query (QK), or read by W_V (OV)"},
+     {"column", "", "from 0", "",
+      "dimension of the residual stream: of the key (QK), or written by W_O (OV)"},
+     {"value", "", "(-inf, inf)", "", "element of the circuit, a matrix [d_model, d_model]"}}};
 
 void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
   const Includes& includes = run.request.includes;
@@ -260,15 +289,16 @@ void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
 void add_weights(Results& results, const RunResults& run) {
   const Includes& includes = run.request.includes;
   const Form form = run.request.form;
-  if (form == Form::document) {
-    std::vector<Section>& sections = results.document.sections;
-    if (run.weights && includes.weights) sections.push_back(similarity_section(run));
-    if (run.weights && includes.directions)
-      sections.push_back(directions_section(*run.weights, run.config()));
-    if (includes.circuits) sections.push_back(circuits_section(run));
-  } else if (run.weights && (form == Form::tables || form == Form::arrays) && includes.weights) {
-    results.tables.push_back(similarity_table(*run.weights, run.config()));
-    results.tables.push_back(singular_values_table(*run.weights, run.config()));
+  if (run.weights && includes.weights) {
+    if (form == Form::document) results.document.sections.push_back(similarity_section(run));
+    if (form == Form::tables || form == Form::arrays) {
+      results.tables.push_back(similarity_table(*run.weights, run.config()));
+      results.tables.push_back(singular_values_table(*run.weights, run.config()));
+    }
+  }
+  if (form == Form::document || form == Form::tables) {
+    if (run.weights && includes.directions) add_directions(results, *run.weights, run.config());
+    if (includes.circuits) add_circuits(results, run);
   } else if (run.weights && form == Form::text) {
     for (const CircuitAnalysis* circuit : run.weights->circuits())
       results.text.emplace_back(effective_ranks(*circuit, run.config()));

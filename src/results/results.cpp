@@ -28,6 +28,8 @@ constexpr std::array kKeys = {
     Definition{"kv_head", "", "from 0", "", "number of the key-value head that the head uses", ""},
     Definition{"input", "", "", "", "id of the input; without an id, its number from 0", ""},
     Definition{"position", "", "from 0", "", "position of the token in its input", ""},
+    Definition{"circuit", "", "qk or ov", "", "circuit of a head: QK = W_Q W_K^T or OV = W_V W_O"},
+    Definition{"dimension", "", "from 0", "", "number of an element in its vector"},
     Definition{"token", "", "", "", "the token as the tokenizer writes it", ""},
     Definition{"rows", "", "[0, inf)", "", "number of query rows that have a visible key"},
     Definition{"query", "", "from 0", "", "position of the query"},

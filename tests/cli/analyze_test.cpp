@@ -514,10 +514,10 @@ TEST_CASE("text says which results of --include it does not show") {
     return result.out;
   };
   CHECK(page("analyze", "scores,z,metrics")
-            .find("\nText does not show scores, z: use --format json, jsonl or npz\n") != std::string::npos);
+            .find("\nText does not show scores, z: use --format json, csv or npz\n") != std::string::npos);
   CHECK(page("weights", "circuits")
-            .ends_with("\nText does not show circuits: use --format json, jsonl or npz\n"));
-  CHECK(page("weights", "directions").find("\nText does not show directions: use --format json or jsonl\n") !=
+            .ends_with("\nText does not show circuits: use --format json, csv or npz\n"));
+  CHECK(page("weights", "directions").find("\nText does not show directions: use --format json or csv\n") !=
         std::string::npos);
   for (const std::string command : {"analyze", "weights"})
     CHECK(page(command, "").find("does not show") == std::string::npos);

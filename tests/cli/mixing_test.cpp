@@ -153,8 +153,7 @@ TEST_CASE("mixing: unsupported requests are rejected") {
       {2, {"--ids", "5,6", "--include", "rollout", "--rollout-from", "9"}, "none of the inputs"},
       {2, {"--ids", "5,6", "--rollout-from", "1"}, "--rollout-from: needs --include rollout or flow"},
       {2, {"--ids", "5,6", "--weighting", "norms"}, "--weighting"},
-      {2, {"--ids", "5,6", "--show", "0.1", "--weighting", "norm"}, "norm-row"},
-      {2, {"--ids", "5,6", "--include", "flow", "--format", "csv", "-o", "none"}, "flow has no table"}};
+      {2, {"--ids", "5,6", "--show", "0.1", "--weighting", "norm"}, "norm-row"}};
   for (const Refusal& refusal : refusals) {
     CAPTURE(refusal.says);
     const RunResult result = analyze("data/tiny-llama", refusal.arguments);

@@ -78,8 +78,9 @@ TEST_CASE("every output keeps its schema") {
 
 TEST_CASE("JSON Lines hold what JSON holds") {
   const std::map<std::string, std::string> section_of = {
-      {"input", "inputs"},     {"metric", "metrics"}, {"head", "heads"},       {"pattern", "patterns"},
-      {"circuit", "circuits"}, {"array", "arrays"},   {"warning", "warnings"}, {"comparison", "comparisons"},
+      {"input", "inputs"},     {"metric", "metrics"},         {"head", "heads"},
+      {"pattern", "patterns"}, {"circuit", "circuits"},       {"array", "arrays"},
+      {"warning", "warnings"}, {"comparison", "comparisons"}, {"prediction", "predictions"},
   };
   for (const std::string& line : documents()) {
     if (line.rfind("info", 0) == 0) continue;

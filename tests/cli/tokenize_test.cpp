@@ -250,9 +250,10 @@ TEST_CASE("jsonl, csv and text show the same as json") {
   CHECK(records[1] == document.at("inputs").at(0));
 
   const std::string csv =
-      "input,position,token,id,begin,end,word,sequence_id\r\n"
-      "0,0,[CLS],2,0,0,,\r\n0,1,on,201,0,2,0,0\r\n0,2,##ce,202,2,4,0,0\r\n0,3,\",\",14,4,5,1,0\r\n"
-      "0,4,again,504,6,11,2,0\r\n0,5,[SEP],3,0,0,,\r\n1,0,[CLS],2,0,0,,\r\n1,1,[SEP],3,0,0,,\r\n";
+      "input,position,token,id,begin,end,word,sequence_id,token_type_id\r\n"
+      "0,0,[CLS],2,0,0,,,0\r\n0,1,on,201,0,2,0,0,0\r\n0,2,##ce,202,2,4,0,0,0\r\n"
+      "0,3,\",\",14,4,5,1,0,0\r\n0,4,again,504,6,11,2,0,0\r\n0,5,[SEP],3,0,0,,,0\r\n"
+      "1,0,[CLS],2,0,0,,,0\r\n1,1,[SEP],3,0,0,,,0\r\n";
   CHECK(run({"--format", "csv", "--table", "tokens"}) == csv);
   run({"--format", "csv", "-o", (folder.path() / "tables").string()});
   CHECK(slurp(folder.path() / "tables" / "tokens.csv") == csv);

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "base/pool.hpp"
+#include "base/text.hpp"
 #include "inspect/inspection.hpp"
 #include "support/golden.hpp"
 
@@ -23,8 +24,9 @@ TEST_CASE("every column of the tables of analyze has a definition with a meaning
   InspectRequest request;
   request.form = Form::tables;
   request.includes = resolve_includes(
-      "metrics,patterns,weights,subspaces,composition,map,contributions,mixing,routing,largest_value", true,
-      true, request.form);
+      "metrics,patterns,scores,queries,keys,values,z,output,logits,weights,directions,circuits,subspaces,"
+      "composition,map,rollout,flow,contributions,mixing,routing,largest_value",
+      true, true, request.form);
   request.selection = forward::Selection::all(model.config());
   request.weights.across_layers = true;
   request.from = "0";
@@ -48,10 +50,15 @@ TEST_CASE("every column of the tables of analyze has a definition with a meaning
       CHECK((has(key_definitions()) || std::ranges::any_of(groups, has, &NamedDefinitions::definitions)));
     }
   }
-  CHECK(found == std::set<std::string>{"inputs", "heads", "patterns", "attention_from", "subspace_similarity",
-                                       "singular_values", "subspaces", "projection_kernel", "composition",
-                                       "map", "contributions", "output_rank", "mixing", "routing",
-                                       "largest_value"});
+  std::set<std::string> expected;
+  for (const std::string_view name :
+       split("inputs,heads,patterns,attention_from,scores,queries,keys,values,z,output,logits,predictions,"
+             "subspace_similarity,singular_values,principal_directions,circuits,subspaces,projection_kernel,"
+             "principal_cosines,composition,map,linkage,rollout,rollout_last_layer,flow,contributions,"
+             "output_rank,mixing,routing,largest_value",
+             ','))
+    expected.emplace(name);
+  CHECK(found == expected);
 }
 
 TEST_CASE("the definitions of analyze have meanings and different names") {

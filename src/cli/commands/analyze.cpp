@@ -226,10 +226,13 @@ void add_result_options(Command& command, AnalysisRequest& request) {
   request.output.names_columns = true;
   add_document_options(command, request.output, all_formats());
   std::string tables =
-      "heads,subspace_similarity,singular_values,subspaces,projection_kernel,composition,map";
+      "heads,subspace_similarity,singular_values,principal_directions,circuits,subspaces,projection_kernel,"
+      "principal_cosines,composition,map,linkage";
   std::string by_word, of_answers;
   if (request.with_inputs) {
-    tables += ",patterns,attention_from,contributions,output_rank,mixing,routing,largest_value,inputs";
+    tables +=
+        ",patterns,attention_from,scores,queries,keys,values,z,output,logits,predictions,rollout,"
+        "rollout_last_layer,flow,contributions,output_rank,mixing,routing,largest_value,inputs,texts";
     by_word = ", or the heads of --from by their weights on this word of --to";
     of_answers =
         "; with --from: of keys per head (default: 5) and, with --sort WORD, of heads; with logits: of "

@@ -109,7 +109,8 @@ Command info_command() {
        {"--tensors", &options->asked.tensors, "List all tensors of the checkpoint"},
        {"--families", &options->asked.families, "List the supported model families"}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
-  add_table_option(command, options->output, "comparison,layers,sharing,apart,shapes,tensors,families");
+  add_table_option(command, options->output,
+                   "summary,comparison,layers,sharing,apart,shapes,tensors,families");
   add_run_options(command, options->run);
   command.footer =
       "Examples:\n"

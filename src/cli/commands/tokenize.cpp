@@ -165,7 +165,7 @@ class TokenOutput {
   }
 
   [[nodiscard]] std::string csv_header() const {
-    std::string header = "input,position,token,id,begin,end,word,sequence_id\r\n";
+    std::string header = "input,position,token,id,begin,end,word,sequence_id,token_type_id\r\n";
     std::ranges::replace(header, ',', target_.format.separator);
     return header;
   }
@@ -189,6 +189,8 @@ class TokenOutput {
       if (encoding.words[i]) append_number(text, *encoding.words[i]);
       text += separator;
       if (encoding.special[i] == 0) append_number(text, encoding.sequence[i]);
+      text += separator;
+      append_number(text, encoding.type_ids[i]);
       text += "\r\n";
     }
   }

@@ -314,7 +314,7 @@ Results verify_results(const VerifyOptions& options, const OpenModel& open, cons
     inputs.emplace_back(std::move(record));
   }
   document.sections.push_back({"inputs", "input", std::move(inputs)});
-  document.sections.push_back({"comparisons", "comparison", table});
+  results.add_table("comparison", table);
   results.text.emplace_back(TextTable{"", table});
   return results;
 }
@@ -378,7 +378,8 @@ Command verify_command() {
               non_negative())});
   add_head_options(command, options->selection);
   add_attention_option(command, options->selection);
-  add_document_options(command, options->output, {"json", "jsonl", "text"});
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
+  options->output.default_table = "comparisons";
   add_run_options(command, options->run);
   command.add("Run", {memory_option(options->run, kMemoryEstimateHelp)});
   command.footer =
