@@ -116,7 +116,7 @@ Table strongest_table(const StudyResults& results) {
 }  // namespace
 
 void require_same_study(const StudyHeader& header, const std::string& name, const StudyHeader& wanted,
-                        const std::string& wanted_name) {
+                        const std::string& wanted_name, bool any_model) {
   StudyIdentity settings = wanted.identity;
   settings.insert(settings.end(), header.identity.begin(), header.identity.end());
   for (const auto& setting : settings) {
@@ -127,6 +127,7 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
     };
     if (value_of(header) == value_of(wanted)) continue;
     const bool corpus = key == "corpus", model = key == "config" || key == "weights";
+    if (any_model && (model || key == "heads")) continue;
     std::string what = model ? "model" : corpus || key == "state" ? key : "--" + key;
     std::ranges::replace(what, '_', '-');
     const auto described = [&](const StudyHeader& of) {
@@ -136,9 +137,9 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
       if (!corpus) return in_quotes(value);
       return fmt::format("{} ({})", in_quotes(fmt::format("{}", fmt::join(of.files, ", "))), shown(value));
     };
-    fail(Status::bad_input,
-         "{}: belongs to another study: {}: got {}, need {} as in {}; use the same model, corpus and options",
-         name, what, described(header), described(wanted), wanted_name);
+    fail(Status::bad_input, "{}: {}: {}: got {}, need {} as in {}; use the same {}corpus and options", name,
+         any_model ? "cannot be compared" : "belongs to another study", what, described(header),
+         described(wanted), wanted_name, any_model ? "" : "model, ");
   }
 }
 
