@@ -24,7 +24,7 @@ inline constexpr auto kComparisonDefinitions = std::to_array<Definition>({
 });
 
 struct ComparisonRequest {
-  /// Largest number of heads per column, and of changed roles, in text; nullopt: text has about 40 lines.
+  /// Largest number of heads per column, and of changed roles, in text; nullopt: about 40 lines of text.
   std::optional<std::size_t> top = {};
   std::string plot = {};  // COLUMN or TABLE.COLUMN to draw; empty: no picture
 };
