@@ -143,18 +143,17 @@ Table largest_differences(const Table& all, const std::vector<ComparedColumn>& c
     if (each.is_main(shown.empty() ? nullptr : shown.back())) shown.push_back(&each);
   const std::size_t usual = std::clamp<std::size_t>(36 / std::max<std::size_t>(shown.size(), 1), 1, 5);
   std::vector<std::vector<Cell>> rows;
+  std::vector<Cell> cells(all.columns.size());
   for (const ComparedColumn* const each : shown) {
+    const std::string table = each->table == "heads" ? "" : each->table + ".";
     const Table largest = select_rows(rows_of(all, each->begin, each->end), "size", top.value_or(usual));
-    std::vector<Cell> cells(all.columns.size());
     for (std::size_t i = 0; i < largest.rows; ++i) {
       largest.row(i, cells);
-      if (number_of(cells.back()) > 0) rows.push_back(cells);
+      if (number_of(cells.back()) > 0)
+        rows.push_back({table + each->column.name, cells[5], cells[4], cells[7], cells[8], cells[9]});
     }
   }
-  Table table = select_columns(make_table("differences", all.columns, std::move(rows)),
-                               {"table", "column", "key", "name", "a", "b", "difference"});
-  table.columns[3] = "head";
-  return table;
+  return make_table("largest", {"column", "key", "head", "a", "b", "difference"}, std::move(rows));
 }
 
 /// Adds a row for each role in `from` whose head is also in `other`, but does not have the role there.
@@ -168,6 +167,18 @@ void add_role_changes(const HeadRows& from, const HeadRows& other, const char* c
     changes.push_back({cells[from.component], cells[from.layer], cells[from.head], row.name, cells[role],
                        cells[detail], std::string(change)});
   }
+}
+
+/// Returns the heads of each role that changed, from the rows of add_role_changes().
+Table heads_by_change(const std::vector<std::vector<Cell>>& changes) {
+  std::map<std::array<Cell, 3>, std::string> heads;  // by change, role and detail
+  for (const std::vector<Cell>& row : changes) {
+    std::string& names = heads[{row[6], row[4], row[5]}];
+    names += (names.empty() ? "" : ", ") + std::get<std::string>(row[3]);
+  }
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& [key, names] : heads) rows.push_back({key[0], key[1], key[2], names});
+  return make_table("roles", {"change", "role", "detail", "heads"}, std::move(rows));
 }
 
 /// Returns a picture of one column, with a scale for values of both signs.
@@ -233,8 +244,7 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
   const std::size_t only_b = heads_b.size() - both.size();
   if (only_a + only_b > 0)
     warnings.add("heads_left_out",
-                 fmt::format("left out heads that are in only one study: {} of a, {} of b", only_a, only_b),
-                 only_a + only_b);
+                 fmt::format("left out heads that are in only one study: {} of a, {} of b", only_a, only_b));
 
   Results results;
   Record models;
@@ -250,25 +260,23 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
                                        join_texts(std::get<List>(files.data), plain_text))},
                   TextLine{""}};
   const auto say = [&results](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
-  const Table all = make_table(
-      "differences",
-      {"table", "component", "layer", "head", "name", "key", "column", "a", "b", "difference", "size"},
-      std::move(found.rows));
-  results.add_table("difference",
-                    with_definitions(select_columns(all, {"table", "component", "layer", "head", "name",
-                                                          "key", "column", "a", "b", "difference"})));
+  const std::vector<std::string> names = {"table", "component", "layer", "head", "name",
+                                          "key",   "column",    "a",     "b",    "difference"};
+  std::vector<Column> columns(names.begin(), names.end());
+  columns.emplace_back("size");
+  const Table all = make_table("differences", columns, std::move(found.rows));
+  results.add_table("difference", with_definitions(select_columns(all, names)));
   if (changes) {
     const Table roles = with_definitions(
         make_table("roles", {"component", "layer", "head", "name", "role", "detail", "change"}, *changes));
     results.add_table("role", roles);
-    Table shown = select_columns(select_rows(roles, "", request.top.value_or(10)),
-                                 {"change", "role", "name", "detail"});
-    shown.columns[2] = "head";
-    if (roles.rows > 0)
+    const Table text = heads_by_change(*changes);
+    const Table shown = select_rows(text, "", request.top.value_or(10));
+    if (text.rows > 0)
       results.text.emplace_back(TextTable{"Roles gained (only in b) and lost (only in a)", shown});
     else
       say("No head gained or lost a role.");
-    if (roles.rows > shown.rows) say(counted(roles.rows - shown.rows, "more role") + ": --top all");
+    if (text.rows > shown.rows) say(counted(text.rows - shown.rows, "more role") + ": --top all");
   }
   const Table largest = largest_differences(all, found.columns, request.top);
   if (largest.rows > 0)

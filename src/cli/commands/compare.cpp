@@ -112,8 +112,8 @@ Command compare_command() {
   add_plot_option(command, options->output,
                   texts_of(study::metrics_measure().definitions, &Definition::name));
   command.add("Output", {{"--top", [options](const std::string& word) { options->top = parse_top(word); },
-                          "With text: largest number of heads per column, and of changed roles (default: as "
-                          "many as fit on about 40 lines), or all",
+                          "With text: largest number of heads per column, and of changed roles, or all "
+                          "(default: text of about 40 lines)",
                           "NUMBER|all"}});
   add_worker_options(command, options->run);
   command.footer =
