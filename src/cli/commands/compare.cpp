@@ -124,8 +124,8 @@ Command compare_command() {
       "  attnctl compare data/tiny-bert data/tiny-llama --input data/sentences.txt --measures metrics "
       "--plot entropy -o entropy.svg\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --state a.state && attnctl study "
-      "data/tiny-llama --input data/sentences.txt --state b.state && attnctl compare a.state b.state | jq "
-      "'.differences[0]'";
+      "data/tiny-llama --input data/sentences.txt --state b.state && attnctl compare a.state b.state "
+      "--format text";
   command.action = [options] { compare(*options); };
   return command;
 }
