@@ -126,7 +126,7 @@ struct Differences {
 };
 
 /// Returns the rows from `begin` to `end` of a table.
-Table rows_of(Table table, std::size_t begin, std::size_t end) {
+Table row_range(Table table, std::size_t begin, std::size_t end) {
   table.rows = end - begin;
   table.row = [row = std::move(table.row), begin](std::size_t index, std::span<Cell> cells) {
     row(begin + index, cells);
@@ -146,7 +146,7 @@ Table largest_differences(const Table& all, const std::vector<ComparedColumn>& c
   std::vector<Cell> cells(all.columns.size());
   for (const ComparedColumn* const each : shown) {
     const std::string table = each->table == "heads" ? "" : each->table + ".";
-    const Table largest = select_rows(rows_of(all, each->begin, each->end), "size", top.value_or(usual));
+    const Table largest = select_rows(row_range(all, each->begin, each->end), "size", top.value_or(usual));
     for (std::size_t i = 0; i < largest.rows; ++i) {
       largest.row(i, cells);
       if (number_of(cells.back()) > 0)
@@ -187,7 +187,7 @@ HeatmapPage difference_page(const Table& all, const std::vector<ComparedColumn>&
   Results results{.subtitle = std::move(subtitle)};
   const Table cells = select_columns(all, {"component", "layer", "key", "head", "difference"});
   for (const ComparedColumn& each : columns) {
-    Table& table = results.tables.emplace_back(rows_of(cells, each.begin, each.end));
+    Table& table = results.tables.emplace_back(row_range(cells, each.begin, each.end));
     table.name = each.table;
     table.columns.back() = each.column;
   }
