@@ -65,9 +65,9 @@ def shares(study: dict, section: str, names: dict) -> dict:
 def compare_rows(table: Table, study: dict, peer: dict) -> None:
     heads = study["heads"]
     for name in MOMENTS:
-        table.add(f"`{name}`, mean", [head[name]["mean"] for head in heads], peer["mean"][name], 1e-4)
-    table.add("`positional`, weight", by_head(study, "positional", "weight"), flat(peer["positional"]["weight"]), 1e-5)
-    table.add("`positional`, peaks", by_head(study, "positional", "peaks"), flat(peer["positional"]["peaks"]), 1e-4)
+        table.add(f"`{name}`, mean", [head[name] for head in heads], peer["mean"][name], 1e-4)
+    table.add("`positional`, weight", by_head_value(study, "positional", "weight"), flat(peer["positional"]["weight"]), 1e-5)
+    table.add("`positional`, peaks", by_head_value(study, "positional", "peaks"), flat(peer["positional"]["peaks"]), 1e-4)
     table.add("`distance`", by_head(study, "distance", "weight"), flat(peer["distance"]["weight"]), 1e-5)
     cls, sep = list(peer["shares"])[1:3]
     names = {None: "position 0", "[CLS]": cls, "[SEP]": sep, "previous": "previous", "duplicate": "duplicate",
@@ -101,11 +101,11 @@ def compare_others(table: Table, study: dict, peer: dict) -> None:
     for record in study["pairs"]:
         name = {"js_divergence": "divergence", "frobenius_cosine": "cosine"}.get(record["measure"])
         if name is not None:
-            table.add(f"`pairs`, {record['measure']}", upper(record["values"]), upper(peer["pairs"][name]), 1e-5)
+            table.add(f"`pairs`, {record['measure']}", upper(record["value"]), upper(peer["pairs"][name]), 1e-5)
     table.add("`rollout`", [row["mass"] for row in study["rollout"]], flat(peer["rollout"]), 1e-5)
-    ours = {(row["kind"], row["head"]): row for row in study["probe"]}
+    ours = {(row["kind"], row["name"]): row for row in study["probe"]}
     for kind in ("induction", "duplicate", "previous"):
-        rows = [ours[kind, head["head"]] for head in study["heads"]]
+        rows = [ours[kind, head["name"]] for head in study["heads"]]
         table.add(f"`probe`, {kind}", [row["score"] for row in rows], peer["probe"]["repeated"][kind], 0.05)
 
 

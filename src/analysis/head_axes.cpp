@@ -39,6 +39,18 @@ Cell component_cell(const model::ModelConfig& config, const std::optional<std::s
   return component == model::Component::none ? Cell() : Cell(std::string(name_of(component)));
 }
 
+std::array<Cell, 4> head_cells(const model::ModelConfig& config, const std::optional<model::HeadId>& head) {
+  if (!head) return {};
+  return {component_cell(config, head->layer), number_cell(config, head->layer), cell_of(head->head),
+          model::head_name(config, *head)};
+}
+
+std::array<Cell, 7> pair_cells(const model::ModelConfig& config, model::HeadId a, model::HeadId b) {
+  const auto [component, layer_a, head_a, name_a] = head_cells(config, a);
+  const auto [same, layer_b, head_b, name_b] = head_cells(config, b);
+  return {component, layer_a, head_a, name_a, layer_b, head_b, name_b};
+}
+
 std::vector<ComponentHeads> split_by_component(const forward::Selection& selection,
                                                const model::ModelConfig& config) {
   std::map<model::Component, forward::Selection> heads;

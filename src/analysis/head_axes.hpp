@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -73,6 +74,13 @@ template <typename T>
 [[nodiscard]] inline Cell number_cell(const model::ModelConfig& config, std::optional<std::size_t> layer) {
   return layer ? cell_of(config.layers.at(*layer).number) : Cell();
 }
+
+/// Return the cells of the columns component, layer, head and name, and of the columns component, layer_a,
+/// head_a, name_a, layer_b, head_b and name_b. The cells of nullopt are undefined.
+[[nodiscard]] std::array<Cell, 4> head_cells(const model::ModelConfig& config,
+                                             const std::optional<model::HeadId>& head);
+[[nodiscard]] std::array<Cell, 7> pair_cells(const model::ModelConfig& config, model::HeadId a,
+                                             model::HeadId b);
 
 /// Calls visit(group) for each run (a span) of adjacent items whose keys, std::invoke(key, item), are equal.
 template <typename Item, typename Key, typename Visit>

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <variant>
@@ -68,7 +69,8 @@ Table heads_table(const HeadsTableParts& parts) {
   const std::size_t heads = parts.selection.heads.size();
   const bool per_input =
       parts.batch != nullptr && !parts.patterns.empty() && parts.patterns.front().input.has_value();
-  std::vector<Column> columns = columns_of({}, {"input", "component", "layer", "head", "kv_head", "rows"});
+  std::vector<Column> columns =
+      columns_of({}, {"input", "component", "layer", "head", "name", "kv_head", "rows"});
   if (!per_input) columns.erase(columns.begin());
   columns.insert(columns.end(), metric_definitions().begin(), metric_definitions().end());
   const std::size_t records = parts.patterns.empty() ? heads : parts.patterns.size();
@@ -78,8 +80,8 @@ Table heads_table(const HeadsTableParts& parts) {
     const HeadPatternMetrics* const pattern = parts.patterns.empty() ? nullptr : &parts.patterns[i];
     std::vector<Cell>& row = rows.emplace_back();
     if (per_input) row.emplace_back(parts.batch->sequences.at(*pattern->input).id);
-    row.insert(row.end(), {component_cell(parts.config, head.layer), number_cell(parts.config, head.layer),
-                           cell_of(head.head), cell_of(kv_head_of(parts.config, head)),
+    std::ranges::copy(head_cells(parts.config, head), std::back_inserter(row));
+    row.insert(row.end(), {cell_of(kv_head_of(parts.config, head)),
                            pattern == nullptr ? Cell() : cell_of(pattern->rows)});
     const auto add_rank = [&](const auto& rank) {
       const bool has_ov = parts.weights != nullptr && parts.weights->ov;
@@ -97,22 +99,6 @@ Table heads_table(const HeadsTableParts& parts) {
     row.resize(columns.size());
   }
   return make_table("heads", std::move(columns), std::move(rows));
-}
-
-Table with_head_names(const Table& table) {
-  const auto component = std::ranges::find(table.columns, "component", &Column::name);
-  const auto at = static_cast<std::size_t>(component - table.columns.begin());
-  Table named = table;
-  named.columns.insert(named.columns.begin() + static_cast<std::ptrdiff_t>(at), table.columns.at(at + 2));
-  named.columns.at(at + 3) = columns_of({}, {"index"}).front();  // after head, component and layer
-  named.row = [row = table.row, at](std::size_t index, std::span<Cell> cells) {
-    row(index, cells.subspan(1));
-    for (std::size_t i = 0; i < at; ++i) cells[i] = std::move(cells[i + 1]);
-    const std::string* const prefix = std::get_if<std::string>(&cells[at + 1]);
-    cells[at] = fmt::format("{}{}.{}", prefix == nullptr ? "" : *prefix + ".",
-                            std::get<std::int64_t>(cells[at + 2]), std::get<std::int64_t>(cells[at + 3]));
-  };
-  return named;
 }
 
 }  // namespace attnctl::analysis

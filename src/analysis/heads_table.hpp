@@ -27,13 +27,8 @@ struct HeadsTableParts {
 };
 
 /// Returns a table with one row per selected head. If the metrics are per input, there is one row per head
-/// and input, and the first column is `input`. The columns component, layer, head and kv_head identify the
-/// head. The column `rows` and one column per metric follow. Columns without values are kept.
+/// and input, and the first column is `input`. The columns component, layer, head, name and kv_head identify
+/// the head. The column `rows` and one column per metric follow. Columns without values are kept.
 [[nodiscard]] Table heads_table(const HeadsTableParts& parts);
-
-/// Returns a table with changed columns, for documents and text. A new column `head` with the name of the
-/// head ("0.1", "enc.0.1") is inserted before the columns component, layer and head. The former column
-/// `head`, the number of the head in its layer, is renamed to `index`.
-[[nodiscard]] Table with_head_names(const Table& table);
 
 }  // namespace attnctl::analysis

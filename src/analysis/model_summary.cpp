@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -25,11 +26,12 @@ using model::FamilySpec;
 
 constexpr std::size_t kUsualLength = 512;
 
+/// The columns of the table `apart`, then those of `tensors`.
 constexpr std::array<Definition, 7> kTensorColumns = {
-    {{"name", "", "", "", "name of the tensor in the checkpoint"},
-     {"role", "", "tied, buffer or unused", "", "copy of a parameter, not trained, or not used by the model"},
+    {{"role", "", "tied, buffer or unused", "", "copy of a parameter, not trained, or not used by the model"},
      {"values", "", "from 0", "", "number of values of the tensor"},
      {"copy_of", "", "", "", "tensor that a tied tensor is a copy of"},
+     {"name", "", "", "", "name of the tensor in the checkpoint"},
      {"dtype", "", "", "", "type of the values in the file"},
      {"shape", "", "", "", "extents of the axes"},
      {"file", "", "", "", "file of the checkpoint that contains the tensor"}}};
@@ -486,8 +488,10 @@ Record model_record(const model::Model& model) {
 
 std::vector<NamedDefinitions> summary_definitions() {
   std::vector<NamedDefinitions> groups = model::definitions();
-  groups.insert(groups.end(),
-                {{"layers", kLayerColumns}, {"tensors", kTensorColumns}, {"families", kFamilyColumns}});
+  groups.insert(groups.end(), {{"layers", kLayerColumns},
+                               {"apart", std::span(kTensorColumns).first<4>()},
+                               {"tensors", std::span(kTensorColumns).last<4>()},
+                               {"families", kFamilyColumns}});
   return groups;
 }
 

@@ -36,14 +36,14 @@ Command completion_command(const Command& root);
 
 /// The JSON Schema (draft 2020-12) of one JSON output of attnctl.
 struct Schema {
-  std::string_view name;  // "analysis" for documents with the schema "attnctl.analysis/1"
+  std::string_view name;  // "analysis" for documents with the schema "attnctl.analysis/2"
   std::string_view text;  // the JSON text, ending with a newline
 };
 
 /// Returns the schemas of all JSON outputs, sorted by name.
 [[nodiscard]] std::span<const Schema> schemas();
 
-/// Returns the text of one schema. `name` is short ("analysis") or complete ("attnctl.analysis/1").
+/// Returns the text of one schema. `name` is short ("analysis") or complete ("attnctl.analysis/2").
 /// For any other name, throws Error(usage) with the list of names.
 [[nodiscard]] std::string_view schema_text(std::string_view name);
 

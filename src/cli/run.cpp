@@ -78,7 +78,7 @@ void run_command_line(int argc, char** argv) {
 
 std::string_view schema_text(std::string_view name) {
   for (const Schema& schema : schemas()) {
-    if (name == schema.name || name == fmt::format("attnctl.{}/1", schema.name)) return schema.text;
+    if (name == schema.name || name == fmt::format("attnctl.{}/2", schema.name)) return schema.text;
   }
   fail(Status::usage, "schema: unsupported \"{}\"; supported: {}", escaped(name),
        join_texts(schemas(), &Schema::name));

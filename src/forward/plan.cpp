@@ -94,7 +94,8 @@ struct SequenceCheck {
       check_width("keys", sequence.key_embeddings, config.d_key_input);
     } else if (config.d_key_input != config.d_model) {
       refuse(
-          ": the model needs inputs of width {} for keys and {} for queries; give those for keys with --keys",
+          ": the model needs inputs of width {} for keys and {} for queries; attnctl analyze reads those for "
+          "keys from --keys",
           config.d_key_input, config.d_model);
     }
     const bool has_values = std::ranges::any_of(
@@ -105,8 +106,8 @@ struct SequenceCheck {
         refuse(" has {} for {}", counted(values.rows(), "value"), counted(sequence.keys(), "key"));
     } else if (has_values && config.d_value_input != config.d_key_input) {
       refuse(
-          ": the model needs inputs of width {} for values and {} for keys; give those for values with "
-          "--values",
+          ": the model needs inputs of width {} for values and {} for keys; attnctl analyze reads those for "
+          "values from --values",
           config.d_value_input, config.d_key_input);
     }
   }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "input/words.hpp"
 
@@ -261,7 +262,7 @@ SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat fo
   document_ = formats::parse_json(whole.place.file, whole.text);
   block_.place.file = whole.place.file;
   items_ = document_->is_array() ? document_->size() : 1;
-  if (path != "-") bytes_ = std::filesystem::file_size(path);
+  if (path != "-") bytes_ = size_of_file(path);
 }
 
 /// Returns the next line of the file; of a CoNLL-U file, the lines up to the next blank line. Skips blank

@@ -46,8 +46,8 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
     items.emplace_back(
         Record{{{"kind", std::string(name_of(each.kind))},
                 {"component", analysis::component_cell(input.config(), each.heads.front().layer)},
-                {"heads", names_of(input.config(), each.heads)},
-                {"values", float_array(each.scores)},
+                {"names", names_of(input.config(), each.heads)},
+                {"score", float_array(each.scores)},
                 {"excess", float_array(each.excess)},
                 {"mean", or_null(each.mean)},
                 {"null_mean", each.null.mean},
@@ -63,15 +63,15 @@ Table table(const AnalysisInput& input, const std::vector<Composition>& composit
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
     for (const auto& [earlier, later, score, excess] : pairs_of(each)) {
-      rows.push_back(row_of(each.kind, head_cells(config, earlier),
-                            analysis::number_cell(config, later.layer), later.head, score, score - excess,
-                            excess));
+      rows.push_back(
+          row_of(each.kind, analysis::pair_cells(config, earlier, later), score, score - excess, excess));
     }
   }
-  return make_table("composition",
-                    columns_of(kCompositionColumns, {"kind", "component", "layer_a", "head_a", "layer_b",
-                                                     "head_b", "score", "null_mean", "excess"}),
-                    std::move(rows));
+  return make_table(
+      "composition",
+      columns_of(kCompositionColumns, {"kind", "component", "layer_a", "head_a", "name_a", "layer_b",
+                                       "head_b", "name_b", "score", "null_mean", "excess"}),
+      std::move(rows));
 }
 
 Table means_text(const std::vector<Composition>& compositions) {
@@ -145,7 +145,7 @@ class CompositionAnalysis final : public Analysis {
     results.tables.push_back(table(input_, compositions));
     for (const Composition& each : compositions) {
       const std::string name = fmt::format("{}_composition", name_of(each.kind));
-      results.arrays.push_back({name, float_array(each.scores)});
+      results.arrays.push_back({name + "_score", float_array(each.scores)});
       results.arrays.push_back({name + "_excess", float_array(each.excess)});
     }
     results.text.emplace_back(

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "analysis/head_axes.hpp"
-#include "analysis/heads_table.hpp"
 #include "base/numbers.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
@@ -19,12 +18,12 @@ using analysis::HeadContribution;
 constexpr auto kHeadColumns = std::span(kContributionColumns).first<7>();
 
 Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& heads) {
-  std::vector<Column> columns = columns_of({}, {"input", "component", "layer", "head", "rows"});
+  std::vector<Column> columns = columns_of({}, {"input", "component", "layer", "head", "name", "rows"});
   columns.insert(columns.end(), kHeadColumns.begin(), kHeadColumns.end());
   std::vector<std::vector<Cell>> rows;
   for (const HeadContribution& of : heads) {
-    rows.push_back(row_of(input.shown.sequences[of.input].id, head_cells(input.config(), of.head), of.rows,
-                          of.norm, of.norm_share, of.cosine, of.share, of.explained, of.whole_norm,
+    rows.push_back(row_of(input.shown.sequences[of.input].id, analysis::head_cells(input.config(), of.head),
+                          of.rows, of.norm, of.norm_share, of.cosine, of.share, of.explained, of.whole_norm,
                           of.stream_norm));
   }
   return make_table("contributions", std::move(columns), std::move(rows));
@@ -47,13 +46,13 @@ Table ranks_table(const AnalysisInput& input, const std::vector<analysis::LayerO
                     std::move(rows));
 }
 
-/// Adds the arrays contribution_NAME_I of each input I, with the axes of HeadAxes.
+/// Adds the arrays contributions_NAME_I of each input I, with the axes of HeadAxes.
 void add_arrays(const AnalysisInput& input, Results& results, const std::vector<HeadContribution>& heads,
                 const Table& table) {
   const analysis::HeadAxes axes(input.selection.heads);
   for (std::size_t first = 0; first < heads.size(); first += input.selection.heads.size()) {
     for (const Definition& column : kHeadColumns) {
-      results.arrays.push_back({fmt::format("contribution_{}_{}", column.name, heads[first].input),
+      results.arrays.push_back({fmt::format("contributions_{}_{}", column.name, heads[first].input),
                                 column_array(table, column.name, axes.shape(), first)});
     }
   }
@@ -103,18 +102,17 @@ class ContributionsAnalysis final : public Analysis {
   Results finish() override {
     const std::vector<HeadContribution> heads = contributions_.finish();
     const Table table = heads_of(input_, heads);
-    const Table named = analysis::with_head_names(table);
     Results results;
-    results.document.sections.push_back({"contributions", "contribution", named});
+    results.document.sections.push_back({"contributions", "contribution", table});
     results.tables.push_back(table);
     results.text.emplace_back(
         TextTable{"Contributions z W_O of heads to the attention output of their layer (without b_O)",
-                  select_columns(named, {"input", "head", "norm", "norm_share", "cosine", "share",
-                                         "explained", "whole_norm", "stream_norm"}),
+                  text_columns(table, {"input", "name", "norm", "norm_share", "cosine", "share", "explained",
+                                       "whole_norm", "stream_norm"}),
                   3});
     add_arrays(input_, results, heads, table);
     if (input_.request.form == Form::pictures)
-      results.pictures.push_back({"contributions", heads_page(results, "contributions.norm")});
+      results.pictures.push_back({"contributions", heads_page(results, "contributions.norm", true)});
     if (!input_.request.output_rank) return results;
     const std::vector<analysis::LayerOutputRank> layers = ranks_.finish();
     const Table ranks = ranks_table(input_, layers);

@@ -7,15 +7,21 @@
 #include <utility>
 #include <variant>
 
-#include "analysis/heads_table.hpp"
 #include "analysis/similarity/head_map.hpp"
 #include "base/numbers.hpp"
 
 namespace attnctl::inspect {
 
-std::array<Cell, 3> head_cells(const model::ModelConfig& config, model::HeadId head) {
-  return {analysis::component_cell(config, head.layer), analysis::number_cell(config, head.layer),
-          analysis::cell_of(head.head)};
+Record& set_head(Record& record, const model::ModelConfig& config, const std::optional<model::HeadId>& head) {
+  const auto [component, layer, number, name] = analysis::head_cells(config, head);
+  return record.set("component", component).set("layer", layer).set("head", number).set("name", name);
+}
+
+Table text_columns(const Table& table, const std::vector<std::string>& columns) {
+  Table shown = select_columns(table, columns);
+  for (Column& column : shown.columns)
+    if (column.name == "name") column.name = "head";
+  return shown;
 }
 
 Tensor items_of(const Tensor& array, std::size_t first, std::size_t count, std::size_t axes) {
@@ -47,8 +53,7 @@ Tensor column_array(const Table& table, std::string_view column, Shape shape, st
   std::vector<float> values(checked_product(shape).value());
   for (std::size_t i = 0; i < values.size(); ++i) {
     table.row(first_row + i, cells);
-    const float* const value = std::get_if<float>(&cells[place]);
-    values[i] = value == nullptr ? static_cast<float>(kUndefined) : *value;
+    values[i] = static_cast<float>(number_of(cells[place]));
   }
   return make_tensor(std::move(shape), std::move(values));
 }
@@ -77,14 +82,13 @@ Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
 
 Results results_of_heads(const model::ModelConfig& config, const forward::Selection& selection,
                          const HeadTable& table) {
-  std::vector<Column> columns = columns_of({}, {"component", "layer", "head"});
+  std::vector<Column> columns = columns_of({}, {"component", "layer", "head", "name"});
   columns.insert(columns.end(), table.columns.begin(), table.columns.end());
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < selection.heads.size(); ++i)
-    rows.push_back(row_of(head_cells(config, selection.heads[i]), table.rows.at(i)));
+    rows.push_back(row_of(analysis::head_cells(config, selection.heads[i]), table.rows.at(i)));
   const Table all = make_table(table.name, std::move(columns), std::move(rows));
-  const Table named = analysis::with_head_names(all);
-  std::vector<std::string> shown = {"head"};
+  std::vector<std::string> shown = {"name"};
   Results results;
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
     const std::string& name = shown.emplace_back(table.columns[c].name);
@@ -93,9 +97,9 @@ Results results_of_heads(const model::ModelConfig& config, const forward::Select
     results.arrays.push_back(
         {table.name + "_" + name, column_array(all, name, analysis::HeadAxes(selection.heads).shape())});
   }
-  results.document.sections.push_back({table.name, table.name, named});
+  results.document.sections.push_back({table.name, table.name, all});
   results.tables.push_back(all);
-  results.text.emplace_back(TextTable{table.title, select_columns(named, shown), 3});
+  results.text.emplace_back(TextTable{table.title, text_columns(all, shown), 3});
   return results;
 }
 

@@ -47,27 +47,24 @@ template <typename... Parts>
   return row;
 }
 
-/// Returns the component, the layer and the number of a head, as in the columns of tables.
-[[nodiscard]] std::array<Cell, 3> head_cells(const model::ModelConfig& config, model::HeadId head);
-
-/// Adds a row for each ordered pair of the heads of `pairs`, also of a head with itself: `name`, the
-/// component, pairs.layer, the numbers of the two heads, then cells_of(a, b). If pairs.layer is nullopt, its
-/// cell is undefined, and the layers of the two heads follow at the end.
+/// Adds a row for each ordered pair of the heads of `pairs`, also of a head with itself: `name`, the cells of
+/// analysis::pair_cells(), then cells_of(a, b).
 template <typename Pairs, typename CellsOf>
 void add_pair_rows(std::vector<std::vector<Cell>>& rows, const model::ModelConfig& config,
                    std::string_view name, const Pairs& pairs, const CellsOf& cells_of) {
   for (std::size_t a = 0; a < pairs.heads.size(); ++a) {
     for (std::size_t b = 0; b < pairs.heads.size(); ++b) {
-      const auto [first, second] = std::pair(pairs.heads[a], pairs.heads[b]);
-      std::vector<Cell>& row = rows.emplace_back(row_of(name, analysis::component_cell(config, first.layer),
-                                                        analysis::number_cell(config, pairs.layer),
-                                                        first.head, second.head, cells_of(a, b)));
-      if (!pairs.layer)
-        add_cells(row, row_of(analysis::number_cell(config, first.layer),
-                              analysis::number_cell(config, second.layer)));
+      rows.push_back(
+          row_of(name, analysis::pair_cells(config, pairs.heads[a], pairs.heads[b]), cells_of(a, b)));
     }
   }
 }
+
+/// Adds the fields component, layer, head and name to a record. They are null for nullopt.
+Record& set_head(Record& record, const model::ModelConfig& config, const std::optional<model::HeadId>& head);
+
+/// Returns the columns of a table of heads for text: `name`, with the title "head", and the others.
+[[nodiscard]] Table text_columns(const Table& table, const std::vector<std::string>& columns);
 
 /// Returns item `index` of an array. An item is a subarray of the last `axes` axes. All earlier axes are
 /// flattened into one, and `index` is an index into this axis. The item shares memory with the array.
@@ -84,8 +81,7 @@ template <typename T>
                      std::vector<T>(matrix.values().begin(), matrix.values().end()));
 }
 
-/// Returns the cells of type float of one column of a table as an array, starting at row `first_row`. Any
-/// other cell, also an integer or a double, becomes kUndefined.
+/// Returns the numbers of one column of a table as a float32 array, starting at row `first_row`.
 [[nodiscard]] Tensor column_array(const Table& table, std::string_view column, Shape shape,
                                   std::size_t first_row = 0);
 

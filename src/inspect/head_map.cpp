@@ -45,6 +45,13 @@ struct Drawn {
   analysis::HeadMap map;
 };
 
+/// Returns the first (axis 0) or second coordinate of each head of the map.
+Tensor coordinates(const Drawn& drawn, std::size_t axis) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < drawn.map.heads.size(); ++i) values.push_back(drawn.map.map.points(i, axis));
+  return float_array({values.size()}, values);
+}
+
 Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
   List items;
   for (const Drawn& drawn : all) {
@@ -55,11 +62,12 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
         Record{{{"similarity", drawn.similarity},
                 {"component", analysis::component_cell(input.config(), drawn.matrix.heads.front().layer)},
                 {"layer", analysis::number_cell(input.config(), drawn.matrix.layer)},
-                {"heads", names_of(input.config(), drawn.map.heads)},
+                {"names", names_of(input.config(), drawn.map.heads)},
                 {"undefined", names_of(input.config(), drawn.map.undefined)},
                 {"order", names_of(input.config(), drawn.matrix.heads)},
                 {"linkage", std::move(linkage)},
-                {"points", float_array(drawn.map.map.points)},
+                {"x", coordinates(drawn, 0)},
+                {"y", coordinates(drawn, 1)},
                 {"stress", or_null(drawn.map.map.stress)},
                 {"eigenvalue_share", or_null(drawn.map.map.share)}}});
   }
@@ -89,13 +97,13 @@ Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
     std::ranges::sort(heads);
     for (const model::HeadId head : heads) {
       const auto place = static_cast<std::size_t>(std::ranges::find(order, head) - order.begin());
-      rows.push_back(row_of(drawn.similarity, head_cells(input.config(), head), place, point_of(drawn, head),
-                            drawn.map.map.stress, drawn.map.map.share));
+      rows.push_back(row_of(drawn.similarity, analysis::head_cells(input.config(), head), place,
+                            point_of(drawn, head), drawn.map.map.stress, drawn.map.map.share));
     }
   }
   return make_table("map",
-                    columns_of(kMapColumns, {"similarity", "component", "layer", "head", "order", "x", "y",
-                                             "stress", "eigenvalue_share"}),
+                    columns_of(kMapColumns, {"similarity", "component", "layer", "head", "name", "order", "x",
+                                             "y", "stress", "eigenvalue_share"}),
                     std::move(rows));
 }
 

@@ -131,6 +131,14 @@ void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const
   out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
 }
 
+Table table_of(const RunResults& run) {
+  return analysis::heads_table({.config = run.config(),
+                                .selection = run.request.selection,
+                                .weights = run.weights ? &*run.weights : nullptr,
+                                .patterns = run.pattern_metrics,
+                                .batch = &run.shown});
+}
+
 TextTable heads_text(const Table& all, const RunResults& run) {
   const InspectRequest& request = run.request;
   const std::string sort = request.sorts_answers() ? "" : request.sort;
@@ -139,7 +147,7 @@ TextTable heads_text(const Table& all, const RunResults& run) {
     if (std::ranges::find(columns, name) == columns.end()) columns.emplace_back(name);
   };
   if (all.columns.front() == "input") add("input");
-  add("head");
+  add("name");
   if (!sort.empty()) add(sort);
   if (!request.columns.empty()) {
     std::ranges::for_each(request.columns, add);
@@ -156,7 +164,7 @@ TextTable heads_text(const Table& all, const RunResults& run) {
     fail(Status::usage,
          "--sort {0}: the table of heads has no such column{1}; to sort by a word, give it to --to also",
          escaped(sort), did_you_mean(sort, all.columns, &Column::name));
-  return {"Heads", select_columns(select_rows(all, sort, request.top.value_or(kTextRows)), columns)};
+  return {"Heads", text_columns(select_rows(all, sort, request.top.value_or(kTextRows)), columns)};
 }
 
 }  // namespace
@@ -188,19 +196,38 @@ void add_inputs(Results& results, const RunResults& run) {
 
 void add_heads(Results& results, const RunResults& run) {
   if (!run.weights && run.pattern_metrics.empty()) return;
-  const Table heads = analysis::heads_table({.config = run.config(),
-                                             .selection = run.request.selection,
-                                             .weights = run.weights ? &*run.weights : nullptr,
-                                             .patterns = run.pattern_metrics,
-                                             .batch = &run.shown});
-  const Table named = analysis::with_head_names(heads);
+  const Table heads = table_of(run);
   results.document.sections.push_back({"metrics", "metric", analysis::metrics_table()});
-  results.document.sections.push_back({"heads", "head", named});
+  results.document.sections.push_back({"heads", "head", heads});
   results.tables.push_back(heads);
   if (run.request.form != Form::text) return;
-  TextTable shown = heads_text(named, run);
-  const std::size_t left = run.request.top ? 0 : named.rows - shown.table.rows;
+  TextTable shown = heads_text(heads, run);
+  const std::size_t left = run.request.top ? 0 : heads.rows - shown.table.rows;
   append_heads(results.text, std::move(shown), left);
+}
+
+void add_heads_arrays(ArrayOutput& out, const RunResults& run) {
+  const Table table = table_of(run);
+  const std::vector<model::HeadId>& heads = run.request.selection.heads;
+  std::vector<Cell> cells(table.columns.size());
+  for (const analysis::ComponentHeads& component : run.components) {
+    const analysis::HeadAxes axes(component.selection.heads);
+    Shape shape = axes.shape();
+    if (table.columns.front() == "input") shape.insert(shape.begin(), table.rows / heads.size());
+    for (const Definition& metric : analysis::metric_definitions()) {
+      const bool known = !metric.name.ends_with("_rank") ? !run.pattern_metrics.empty()
+                         : metric.name.starts_with("ov") ? run.weights && run.weights->ov
+                                                         : run.weights.has_value();
+      if (!known) continue;
+      std::vector<double> values;
+      for (std::size_t row = 0; row < table.rows; ++row) {
+        if (!axes.place(heads[row % heads.size()])) continue;
+        table.row(row, cells);
+        values.push_back(number_of(cells[*table.find(metric.name)]));
+      }
+      out.add(prefix_of(component.component) + std::string(metric.name), float_array(shape, values));
+    }
+  }
 }
 
 void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left) {

@@ -46,7 +46,10 @@ std::optional<analysis::AttentionQuestion> question_of(const RunResults& run, st
   }
   if (request.top && *request.top != kAllHeads) question.top = *request.top;
   for (const std::string& name : request.to) {
-    std::vector<std::size_t> keys = input::find_word(sides.keys_of, run.vocabulary, name);
+    const auto position = parse_number(name);  // separate keys have their own positions, and no words
+    std::vector<std::size_t> keys;
+    if (!position) keys = input::find_word(sides.keys_of, run.vocabulary, name);
+    if (position && *position < sides.keys()) keys = {*position};
     if (keys.empty()) {
       run.context.warnings.add("to_not_found",
                                fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
@@ -158,6 +161,11 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
   if (request.by_word) plan_words();
   plan_questions();
   plan_arrays();
+  const auto traces = [](const AnalysisRow* row) {
+    return row->include == "rollout" || row->include == "flow";
+  };
+  if (!request.rollout_from.empty() && std::ranges::none_of(request.includes.analyses, traces))
+    fail(Status::usage, "--rollout-from: needs --include rollout or flow");
   for (const AnalysisRow* row : request.includes.analyses) analyses_.push_back(row->make(found_));
   check_sizes();
 }
@@ -314,6 +322,7 @@ void Inspection::run(ArrayOutput& out) {
     const std::string prefix = prefix_of(found_.components.front().component);  // the only component
     for (const Tensor& each : analysis.arrays) out.add(prefix + each.name, each);
   }
+  add_heads_arrays(out, found_);
   add_weights_arrays(out, found_);
 }
 

@@ -59,8 +59,11 @@ struct RunResults : AnalysisInput {
 /// Adds the first arrays of an NPZ file: ids_I of each input I that has ids, target_ids_I of each input I
 /// that has a target, and `layers` and `heads` of each component.
 void add_selection_arrays(ArrayOutput& out, const RunResults& run);
-/// Adds the arrays of the weights that --include selects: similarities, effective ranks, singular values and
-/// circuits of QK and OV. Leaves out OV if a selected layer has no W_V or no W_O. The arrays of singular
+/// Adds an array for each metric of the heads table, with the name of its column and the axes of HeadAxes;
+/// the first axis is that of the inputs with --per-input. Leaves out metrics that were not computed.
+void add_heads_arrays(ArrayOutput& out, const RunResults& run);
+/// Adds the arrays of the weights that --include selects: similarities, singular values and circuits of QK
+/// and OV. Leaves out OV if a selected layer has no W_V or no W_O. The arrays of singular
 /// values have k values per head for QK and min(k, v) for OV, where k is the query/key width and v the value
 /// width. Adds the warning `singular_values_cut` if heads have more singular values.
 void add_weights_arrays(ArrayOutput& out, const RunResults& run);

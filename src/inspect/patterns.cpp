@@ -27,11 +27,12 @@ Section patterns_section(const RunResults& run) {
     const forward::Sides sides = run.sides(array.sequence, array.component);
     const std::vector<model::HeadId>& heads = run.heads_of(array);
     for (std::size_t i = 0; i < heads.size(); ++i) {
-      items.emplace_back(Record{{{"input", run.shown.sequences[array.sequence].id},
-                                 {"head", model::head_name(run.config(), heads[i])},
-                                 {"queries", sides.queries()},
-                                 {"keys", sides.keys()},
-                                 {"values", item_of(array.array, i, 2)}}});
+      Record record{{{"input", run.shown.sequences[array.sequence].id}}};
+      set_head(record, run.config(), heads[i])
+          .set("queries", sides.queries())
+          .set("keys", sides.keys())
+          .set("weight", item_of(array.array, i, 2));
+      items.emplace_back(std::move(record));
     }
   }
   return {"patterns", "pattern", std::move(items)};
@@ -52,7 +53,7 @@ Table patterns_table(const RunResults& run) {
     rows += array.array.size();
   }
   Table table{"patterns",
-              columns_of(kPatternColumns, {"input", "component", "layer", "head", "query", "key",
+              columns_of(kPatternColumns, {"input", "component", "layer", "head", "name", "query", "key",
                                            "query_token", "key_token", "weight"}),
               rows,
               {}};
@@ -64,15 +65,9 @@ Table patterns_table(const RunResults& run) {
     const std::size_t query = place / sides.keys() % sides.queries();
     const model::HeadId head = run.heads_of(*block.array)[place / sides.keys() / sides.queries()];
     const float weight = std::get<std::span<const float>>(block.array->array.values)[place];
-    Cell row[] = {run.shown.sequences[block.array->sequence].id,
-                  analysis::component_cell(run.config(), head.layer),
-                  analysis::number_cell(run.config(), head.layer),
-                  analysis::cell_of(head.head),
-                  analysis::cell_of(query),
-                  analysis::cell_of(key),
-                  token_cell(sides.queries_of.tokens, query),
-                  token_cell(sides.key_tokens(), key),
-                  weight};
+    std::vector<Cell> row =
+        row_of(run.shown.sequences[block.array->sequence].id, analysis::head_cells(run.config(), head), query,
+               key, token_cell(sides.queries_of.tokens, query), token_cell(sides.key_tokens(), key), weight);
     std::ranges::move(row, cells.begin());
   };
   return table;
@@ -234,18 +229,19 @@ Section attention_from_section(const RunResults& run) {
     List top;
     for (const auto& [key, weight] : answer.top) {
       top.emplace_back(
-          Record{{{"key", key}, {"token", token_cell(sides.keys_of.tokens, key)}, {"weight", weight}}});
+          Record{{{"key", key}, {"token", token_cell(sides.key_tokens(), key)}, {"weight", weight}}});
     }
     List to;
     for (std::size_t i = 0; i < question.to_texts.size(); ++i)
       to.emplace_back(Record{{{"token", question.to_texts[i]}, {"weight", or_null(answer.to[i])}}});
     const std::size_t query = question.from.front();
-    items.emplace_back(Record{{{"input", sequence.id},
-                               {"head", model::head_name(run.config(), answer.head)},
-                               {"query", query},
-                               {"query_token", token_cell(sides.queries_of.tokens, query)},
-                               {"top", std::move(top)},
-                               {"to", std::move(to)}}});
+    Record record{{{"input", sequence.id}}};
+    set_head(record, run.config(), answer.head)
+        .set("query", query)
+        .set("query_token", token_cell(sides.queries_of.tokens, query))
+        .set("top", std::move(top))
+        .set("to", std::move(to));
+    items.emplace_back(std::move(record));
   }
   return {"attention_from", "attention_from", std::move(items)};
 }
@@ -262,7 +258,7 @@ Table attention_from_table(const RunResults& run) {
     for (std::size_t word = 0; word < words; ++word) places.push_back({i, word});
   }
   Table table{"attention_from",
-              columns_of(kAttentionFromColumns, {"input", "component", "layer", "head", "query",
+              columns_of(kAttentionFromColumns, {"input", "component", "layer", "head", "name", "query",
                                                  "query_token", "kind", "key", "token", "weight"}),
               places.size(),
               {}};
@@ -273,11 +269,11 @@ Table attention_from_table(const RunResults& run) {
     const forward::Sides sides = run.sides(question.sequence);
     const std::size_t query = question.from.front();
     std::vector<Cell> row =
-        row_of(run.shown.sequences[question.sequence].id, head_cells(run.config(), answer.head), query,
-               token_cell(sides.queries_of.tokens, query));
+        row_of(run.shown.sequences[question.sequence].id, analysis::head_cells(run.config(), answer.head),
+               query, token_cell(sides.queries_of.tokens, query));
     if (word < answer.top.size()) {
       const auto& [key, weight] = answer.top[word];
-      add_cells(row, row_of("top", key, token_cell(sides.keys_of.tokens, key), weight));
+      add_cells(row, row_of("top", key, token_cell(sides.key_tokens(), key), weight));
     } else {
       const std::size_t i = word - answer.top.size();
       add_cells(row, row_of("to", question.to[i].front(), question.to_texts[i], answer.to[i]));
@@ -437,38 +433,40 @@ void add_answers(Results& results, const RunResults& run) {
 void add_captured(Results& results, const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;
-  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, const Value& head,
-                       const Tensor& values) {
-    items.emplace_back(Record{{{"name", std::string(name_of(array.what))},
+  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer,
+                       std::optional<std::size_t> head, const Tensor& values) {
+    const Cell name = head ? Cell(model::head_name(config, {*layer, *head})) : Cell();
+    items.emplace_back(Record{{{"array", std::string(name_of(array.what))},
                                {"input", run.shown.sequences[array.sequence].id},
                                {"component", analysis::component_cell(config, layer)},
                                {"layer", analysis::number_cell(config, layer)},
-                               {"head", head},
+                               {"head", analysis::cell_of(head)},
+                               {"name", name},
                                {"shape", List(values.shape.begin(), values.shape.end())},
-                               {"values", values}}});
+                               {"value", values}}});
   };
   for (const InputArray& array : run.arrays) {
     if (array.what == Captured::pattern) continue;
     if (array.what == Captured::logits) {
-      add(array, std::nullopt, Value(), array.array);
+      add(array, std::nullopt, std::nullopt, array.array);
       if (run.request.form == Form::text) append_predictions(results.text, run, array);
     } else if (array.what == Captured::output) {
       const std::vector<std::size_t> layers = run.components[array.component].selection.layers();
       for (std::size_t i = 0; i < layers.size(); ++i)
-        add(array, layers[i], Value(), item_of(array.array, i, 2));
+        add(array, layers[i], std::nullopt, item_of(array.array, i, 2));
     } else if (array.what == Captured::keys || array.what == Captured::values) {
       const auto kv_heads = analysis::HeadAxes::of_kv_heads(run.heads_of(array), config);
       std::size_t first = 0;
       for (const std::size_t layer : kv_heads.layers()) {
         const auto count =
             static_cast<std::size_t>(std::ranges::count(kv_heads.heads(), layer, &model::HeadId::layer));
-        add(array, layer, Value(), items_of(array.array, first, count, 2));
+        add(array, layer, std::nullopt, items_of(array.array, first, count, 2));
         first += count;
       }
     } else {
       const std::vector<model::HeadId>& heads = run.heads_of(array);
       for (std::size_t i = 0; i < heads.size(); ++i)
-        add(array, heads[i].layer, model::head_name(config, heads[i]), item_of(array.array, i, 2));
+        add(array, heads[i].layer, heads[i].head, item_of(array.array, i, 2));
     }
   }
   if (!items.empty()) results.document.sections.push_back({"arrays", "array", std::move(items)});

@@ -72,11 +72,11 @@ class FromPositions : public Analysis {
  protected:
   [[nodiscard]] const input::Sequence& sequence(std::size_t s) const { return input_.shown.sequences[s]; }
 
-  /// Adds one record {"input", "from", "values"} for each row of `rows` [positions, n] of input `s`.
+  /// Adds one record {"input", "query", "weight"} for each row of `rows` [positions, n] of input `s`.
   void add_records(List& items, std::size_t s, const Tensor& rows) const {
     for (std::size_t r = 0; r < positions_[s].size(); ++r) {
       items.emplace_back(
-          Record{{{"input", sequence(s).id}, {"from", positions_[s][r]}, {"values", item_of(rows, r, 1)}}});
+          Record{{{"input", sequence(s).id}, {"query", positions_[s][r]}, {"weight", item_of(rows, r, 1)}}});
     }
   }
 

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "analysis/head_axes.hpp"
-#include "analysis/heads_table.hpp"
 #include "analysis/weights/composition.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
@@ -22,7 +21,7 @@ using analysis::ProjectionAnalysis;
 
 Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses,
             const std::vector<std::optional<double>>& copying) {
-  std::vector<Column> columns = columns_of({}, {"component", "layer", "head", "kv_head"});
+  std::vector<Column> columns = columns_of({}, {"component", "layer", "head", "name", "kv_head"});
   for (const analysis::Projection projection : analysis::kAllProjections) {
     for (const Definition& rank : std::span(kSubspaceColumns).first(2))
       columns.emplace_back(fmt::format("{}_{}", name_of(projection), rank.name), rank);
@@ -32,7 +31,7 @@ Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& a
   for (std::size_t i = 0; i < input.selection.heads.size(); ++i) {
     const model::HeadId head = input.selection.heads[i];
     std::vector<Cell>& row = rows.emplace_back(
-        row_of(head_cells(input.config(), head), analysis::kv_head_of(input.config(), head)));
+        row_of(analysis::head_cells(input.config(), head), analysis::kv_head_of(input.config(), head)));
     for (const analysis::Projection projection : analysis::kAllProjections) {
       const auto found = std::ranges::find(analyses, projection, &ProjectionAnalysis::projection);
       const bool has = found != analyses.end();
@@ -55,10 +54,10 @@ Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionA
           Record{{{"projection", std::string(name_of(analysis.projection))},
                   {"component", analysis::component_cell(input.config(), each.heads.front().layer)},
                   {"layer", analysis::number_cell(input.config(), each.layer)},
-                  {"heads", names_of(input.config(), each.heads)},
-                  {"ranks", std::move(ranks)},
-                  {"values", float_array(each.values)},
-                  {"cosines", float_array({count, count, each.angles}, each.cosines)},
+                  {"names", names_of(input.config(), each.heads)},
+                  {"rank", std::move(ranks)},
+                  {"kernel", float_array(each.values)},
+                  {"principal_cosines", float_array({count, count, each.angles}, each.cosines)},
                   {"mean_off_diagonal", or_null(analysis::off_diagonal(each.values.view()).mean)},
                   {"null_mean", each.null.mean},
                   {"null_deviation", each.null.deviation}}});
@@ -68,10 +67,10 @@ Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionA
 }
 
 Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
-  std::vector<Column> columns = columns_of(
-      kSubspaceColumns, {"projection", "component", "layer", "head_a", "head_b", "rank_a", "rank_b", "kernel",
-                         "largest_cosine", "null_mean", "null_deviation", "layer_a", "layer_b"});
-  if (!input.request.weights.across_layers) columns.erase(columns.end() - 2, columns.end());
+  const std::vector<Column> columns =
+      columns_of(kSubspaceColumns,
+                 {"projection", "component", "layer_a", "head_a", "name_a", "layer_b", "head_b", "name_b",
+                  "rank_a", "rank_b", "kernel", "largest_cosine", "null_mean", "null_deviation"});
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
@@ -86,7 +85,7 @@ Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnaly
           });
     }
   }
-  return make_table("projection_kernel", std::move(columns), std::move(rows));
+  return make_table("projection_kernel", columns, std::move(rows));
 }
 
 void add_pair_arrays(const AnalysisInput& input, Results& results, const ProjectionAnalysis& analysis) {
@@ -111,7 +110,8 @@ void add_arrays(const AnalysisInput& input, const std::vector<ProjectionAnalysis
     results.arrays.push_back({column, column_array(heads, column, axes.shape())});
   };
   for (const ProjectionAnalysis& analysis : analyses) {
-    add(fmt::format("{}_effective_rank", name_of(analysis.projection)));
+    for (const char* const rank : {"effective", "numerical"})
+      add(fmt::format("{}_{}_rank", name_of(analysis.projection), rank));
     add_pair_arrays(input, results, analysis);
   }
   add("ov_copying");
@@ -174,11 +174,10 @@ class SubspacesAnalysis final : public Analysis {
 
     Results results;
     const Table table = heads(input_, analyses, copying);
-    const Table named = analysis::with_head_names(table);
-    Table ranks = select_columns(named, {"head", "w_q_effective_rank", "w_k_effective_rank",
+    Table ranks = select_columns(table, {"name", "w_q_effective_rank", "w_k_effective_rank",
                                          "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
     ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};
-    results.document.sections.push_back({"subspaces", "subspaces", named});
+    results.document.sections.push_back({"subspaces", "subspaces", table});
     results.document.sections.push_back(kernel_section(input_, analyses));
     results.tables = {table, kernel_table(input_, analyses)};
     add_arrays(input_, analyses, results, table);

@@ -31,8 +31,8 @@ Section similarity_section(const RunResults& run) {
       Record record{{{"circuit", std::string(name_of(circuit->circuit))},
                      {"component", analysis::component_cell(config, each.heads.front().layer)},
                      {"layer", analysis::number_cell(config, each.layer)},
-                     {"heads", names_of(config, each.heads)},
-                     {"values", float_array(each.values)},
+                     {"names", names_of(config, each.heads)},
+                     {"similarity", float_array(each.values)},
                      {"mean_off_diagonal", or_null(pairs.mean)},
                      {"mean_abs_off_diagonal", or_null(pairs.mean_abs)}}};
       if (run.request.order == HeadOrder::cluster)
@@ -43,38 +43,18 @@ Section similarity_section(const RunResults& run) {
   return {"subspace_similarity", "subspace_similarity", std::move(items)};
 }
 
-Section effective_ranks_section(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
-  List items;
-  for (const CircuitAnalysis* circuit : weights.circuits()) {
-    analysis::for_each_group(circuit->heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
-      const std::size_t layer = heads.front().head.layer;
-      List names;
-      List values;
-      for (const HeadSpectrum& head : heads) {
-        names.emplace_back(model::head_name(config, head.head));
-        values.push_back(or_null(head.effective_rank));
-      }
-      items.emplace_back(Record{{{"circuit", std::string(name_of(circuit->circuit))},
-                                 {"component", analysis::component_cell(config, layer)},
-                                 {"layer", analysis::number_cell(config, layer)},
-                                 {"heads", std::move(names)},
-                                 {"values", std::move(values)}}});
-    });
-  }
-  return {"effective_ranks", "effective_ranks", std::move(items)};
-}
-
 Section directions_section(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   List items;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
     for (const HeadSpectrum& head : circuit->heads) {
       const std::size_t count = head.left.rows();
       const std::span<const double> strongest = std::span(head.singular_values).first(count);
-      items.emplace_back(Record{{{"head", model::head_name(config, head.head)},
-                                 {"circuit", std::string(name_of(circuit->circuit))},
-                                 {"singular_values", float_array({count}, strongest)},
-                                 {"left", tensor_of(head.left)},
-                                 {"right", tensor_of(head.right)}}});
+      Record record{{{"circuit", std::string(name_of(circuit->circuit))}}};
+      set_head(record, config, head.head)
+          .set("singular_values", float_array({count}, strongest))
+          .set("left", tensor_of(head.left))
+          .set("right", tensor_of(head.right));
+      items.emplace_back(std::move(record));
     }
   }
   return {"principal_directions", "principal_directions", std::move(items)};
@@ -87,26 +67,26 @@ Section circuits_section(const RunResults& run) {
       const auto factors =
           analysis::circuit_factors(run.model, head.layer, circuit, run.request.weights.fold_norm);
       if (!factors) continue;
-      items.emplace_back(Record{{{"head", model::head_name(run.config(), head)},
-                                 {"circuit", std::string(name_of(circuit))},
-                                 {"values", float_array(analysis::form_circuit(*factors, head.head))}}});
+      Record record{{{"circuit", std::string(name_of(circuit))}}};
+      set_head(record, run.config(), head)
+          .set("value", float_array(analysis::form_circuit(*factors, head.head)));
+      items.emplace_back(std::move(record));
     }
   }
   return {"circuits", "circuit", std::move(items)};
 }
 
 Table similarity_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
-  std::vector<Column> columns = columns_of(kWeightColumns, {"circuit", "component", "layer", "head_a",
-                                                            "head_b", "similarity", "layer_a", "layer_b"});
-  const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
-  if (!across) columns.erase(columns.end() - 2, columns.end());
+  const std::vector<Column> columns = columns_of(
+      kWeightColumns,
+      {"circuit", "component", "layer_a", "head_a", "name_a", "layer_b", "head_b", "name_b", "similarity"});
   std::vector<std::vector<Cell>> rows;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
     for (const analysis::HeadMatrix& each : circuit->similarity)
       add_pair_rows(rows, config, name_of(circuit->circuit), each,
                     [&](std::size_t a, std::size_t b) { return row_of(each.values(a, b)); });
   }
-  return make_table("subspace_similarity", std::move(columns), std::move(rows));
+  return make_table("subspace_similarity", columns, std::move(rows));
 }
 
 Table singular_values_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
@@ -114,12 +94,14 @@ Table singular_values_table(const analysis::WeightsAnalysis& weights, const mode
   for (const CircuitAnalysis* circuit : weights.circuits()) {
     for (const HeadSpectrum& head : circuit->heads) {
       for (std::size_t i = 0; i < head.singular_values.size(); ++i)
-        rows.push_back(row_of(circuit->circuit, head_cells(config, head.head), i, head.singular_values[i]));
+        rows.push_back(
+            row_of(circuit->circuit, analysis::head_cells(config, head.head), i, head.singular_values[i]));
     }
   }
-  return make_table("singular_values",
-                    columns_of(kWeightColumns, {"circuit", "component", "layer", "head", "rank", "value"}),
-                    std::move(rows));
+  return make_table(
+      "singular_values",
+      columns_of(kWeightColumns, {"circuit", "component", "layer", "head", "name", "rank", "singular_value"}),
+      std::move(rows));
 }
 
 /// Returns the index of a layer, or a name such as "enc.0" if the model has components.
@@ -229,9 +211,6 @@ void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const an
     pairs.push_back({each.layer, each.heads, each.values.values()});
   out.add(prefix + "_similarity", pairs_array(selection, pairs, false));
   if (circuit.heads.size() != selection.heads.size()) return;  // a selected layer does not have this circuit
-  std::vector<double> ranks;
-  for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));
-  out.add(prefix + "_effective_rank", float_array(analysis::HeadAxes(selection.heads).shape(), ranks));
   const std::string name = prefix + "_singular_values";
   out.add(name, singular_values_array(circuit, selection, name, run));
 }
@@ -265,7 +244,7 @@ constexpr std::array<Definition, 4> kWeightColumns = {
      {"similarity", "", "[-1, 1]", "mean 0, standard deviation 1 / d for independent Gaussian heads",
       "Frobenius cosine <A_a, A_b> / (|A_a| |A_b|) of the circuits of two heads", "Elhage et al. 2021"},
      {"rank", "", "from 0", "", "place of the singular value in descending order"},
-     {"value", "", "[0, inf)", "", "singular value of the circuit"}}};
+     {"singular_value", "", "[0, inf)", "", "singular value of the circuit"}}};
 
 void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
   const Includes& includes = run.request.includes;
@@ -283,10 +262,7 @@ void add_weights(Results& results, const RunResults& run) {
   const Form form = run.request.form;
   if (form == Form::document) {
     std::vector<Section>& sections = results.document.sections;
-    if (run.weights && includes.weights) {
-      sections.push_back(similarity_section(run));
-      sections.push_back(effective_ranks_section(*run.weights, run.config()));
-    }
+    if (run.weights && includes.weights) sections.push_back(similarity_section(run));
     if (run.weights && includes.directions)
       sections.push_back(directions_section(*run.weights, run.config()));
     if (includes.circuits) sections.push_back(circuits_section(run));

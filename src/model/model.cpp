@@ -13,6 +13,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/readers.hpp"
 #include "model/binding/binding.hpp"
+#include "model/config/resolve.hpp"
 #include "model/families/family.hpp"
 
 // Reads the weights of a model at their first use and leases them.
@@ -458,15 +459,16 @@ std::vector<TensorUse> find_tensor_uses(const Binding& binding, checkpoint::Chec
 /// the embedding.
 void warn_of_tied_head(const checkpoint::ModelSource& source, const ModelConfig& config,
                        const Binding& binding, std::span<const TensorUse> uses, Warnings& warnings) {
-  const auto tie = source.config.find("tie_word_embeddings");
-  if (!config.head.present || !config.head.tied || tie == source.config.end() || *tie != false) return;
+  const ConfigReader text = ConfigReader::of_text(source.config_path.string(), source.config);
+  const auto tie = text.find("tie_word_embeddings");
+  if (!config.head.present || !config.head.tied || !tie || *tie->json != false) return;
   const std::size_t token = config.decoder ? binding.target_embedding.token : binding.embedding.token;
   if (std::ranges::count(uses, TensorUse{TensorRole::tied, token}) > 0) return;
   warnings.add(
       "head_from_embedding",
-      fmt::format("{}: /tie_word_embeddings is false, but the weights contain no output matrix; the token "
-                  "embedding is used instead",
-                  escaped(source.config_path.string())));
+      fmt::format("{}: {} is false, but the weights contain no output matrix; the token embedding is used "
+                  "instead",
+                  escaped(text.file()), text.pointer(tie->name)));
 }
 
 OwnedMatrix<double> to_double(const StoredMatrix& matrix) {

@@ -232,6 +232,12 @@ Matrix embedding_sum(const Embedding& embedding, const input::Sequence& sequence
   return x;
 }
 
+void clear_hidden(const model::EmbeddingConfig& config, const input::Sequence& sequence, Matrix& x) {
+  for (std::size_t r = 0; r < x.shape(0) && config.zero_hidden; ++r) {
+    if (hidden(sequence, r)) xt::row(x, static_cast<std::ptrdiff_t>(r)) = 0;
+  }
+}
+
 Matrix embed(const Embedding& embedding, const input::Sequence& sequence, Pool& pool) {
   const model::EmbeddingConfig& config = embedding.config;
   Matrix x = embedding_sum(embedding, sequence);
@@ -239,9 +245,7 @@ Matrix embed(const Embedding& embedding, const input::Sequence& sequence, Pool& 
   if (embedding.weights->projection.present()) x = apply(embedding.weights->projection, x, pool);
   if (config.projected_first) x = apply(config.norm, embedding.weights->norm, x);
   if (config.positions_last) add_positions(embedding, sequence, x);
-  for (std::size_t r = 0; r < x.shape(0) && config.zero_hidden; ++r) {
-    if (hidden(sequence, r)) xt::row(x, static_cast<std::ptrdiff_t>(r)) = 0;
-  }
+  clear_hidden(config, sequence, x);
   return x;
 }
 

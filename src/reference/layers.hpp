@@ -60,6 +60,9 @@ struct Embedding {
 /// so, plus positions if config.positions_last. Rows of hidden tokens are 0 if config.zero_hidden.
 [[nodiscard]] Matrix embed(const Embedding& embedding, const input::Sequence& sequence, Pool& pool);
 
+/// Sets the rows of hidden tokens in x [n, d] to 0 if config.zero_hidden.
+void clear_hidden(const model::EmbeddingConfig& config, const input::Sequence& sequence, Matrix& x);
+
 struct AttentionInput {
   const input::Sequence& sequence;  // the sequence of the keys, with the masks
   const Matrix& queries;            // [n, d]

@@ -259,6 +259,7 @@ Matrix output_head_gradient(const Trace& trace, std::size_t position, std::optio
 void embedding_gradient(const Trace& trace, Matrix d_x, LogitGradient& result) {
   const Embedding embedding{trace.model.config().embedding, trace.model.embedding()};
   const model::EmbeddingWeights& weights = *embedding.weights;
+  clear_hidden(embedding.config, trace.sequence, d_x);
   if (weights.projection.present()) d_x = backward(weights.projection, d_x);
   const Matrix sum = embedding_sum(embedding, trace.sequence);
   result.d_embedding = linalg::to_owned(backward(embedding.config.norm, weights.norm, sum, d_x));

@@ -23,9 +23,8 @@ constexpr std::array kKeys = {
                "part of an encoder-decoder model: encoder, decoder or cross-attention; empty in other models",
                ""},
     Definition{"layer", "", "from 0", "", "number of the layer in its component", ""},
-    Definition{"head", "", "from 0", "",
-               "number of the head in its layer, or in JSON and text its name, layer.head, such as 3.1", ""},
-    Definition{"index", "", "from 0", "", "number of the head in its layer", ""},
+    Definition{"head", "", "from 0", "", "number of the head in its layer; in text the name of the head", ""},
+    Definition{"name", "", "", "", "name of the head: [component.]layer.head, such as 3.1 or enc.3.1"},
     Definition{"kv_head", "", "from 0", "", "number of the key-value head that the head uses", ""},
     Definition{"input", "", "", "", "id of the input; without an id, its number from 0", ""},
     Definition{"position", "", "from 0", "", "position of the token in its input", ""},
@@ -37,8 +36,11 @@ constexpr std::array kKeys = {
     Definition{"key_token", "", "", "", "the token of the key"},
     Definition{"layer_a", "", "from 0", "", "number of the layer of the first head of a pair"},
     Definition{"head_a", "", "from 0", "", "number of the first head of a pair in its layer"},
+    Definition{"name_a", "", "", "", "name of the first head of a pair"},
     Definition{"layer_b", "", "from 0", "", "number of the layer of the second head of a pair"},
     Definition{"head_b", "", "from 0", "", "number of the second head of a pair in its layer"},
+    Definition{"name_b", "", "", "", "name of the second head of a pair"},
+    Definition{"model", "", "", "", "path of the model"},
 };
 
 /// The sort key of a cell. In ascending order, numbers and booleans sort by value, and before texts.
@@ -281,9 +283,10 @@ const View& view_named(const Results& results, const std::string& name) {
   return name.empty() ? results.pictures.front() : item_named(results.pictures, name, "--picture");
 }
 
-HeatmapPage heads_page(const Results& results, const std::string& name) {
+HeatmapPage heads_page(const Results& results, const std::string& name, bool draw_undefined) {
   const auto is_key = [](const std::string& column) {
-    return column == "offset" || column == "position" || column == "first" || column == "last";
+    return column == "offset" || column == "position" || column == "first" || column == "last" ||
+           column == "model" || column == "name";
   };
   const Table* table = nullptr;
   std::size_t column = 0;
@@ -299,9 +302,14 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
       }
     }
   }
+  if (known.empty())
+    fail(Status::usage,
+         "--plot {}: this run has no table with one number per head; need a column of such a table, such as "
+         "entropy or contributions.share",
+         escaped(name));
   if (table == nullptr)
-    fail(Status::usage, "--plot {}: this run has no such column of heads{}{}{}", escaped(name),
-         did_you_mean(name, known), known.empty() ? "" : "; it has ", fmt::join(known, ", "));
+    fail(Status::usage, "--plot {}: this run has no such column of heads{}; it has {}", escaped(name),
+         did_you_mean(name, known), fmt::join(known, ", "));
   struct Panel {
     std::set<std::int64_t> layers, heads;
     std::map<std::pair<std::int64_t, std::int64_t>, double> numbers;
@@ -315,13 +323,14 @@ HeatmapPage heads_page(const Results& results, const std::string& name) {
       const std::string& key = table->columns[i].name;
       const auto* const number = std::get_if<std::int64_t>(&cells[i]);
       const char* const gap = title.empty() ? "" : " ";
-      if (const auto* const text = std::get_if<std::string>(&cells[i])) title += gap + *text;
+      const auto* const text = std::get_if<std::string>(&cells[i]);
+      if (text != nullptr && !is_key(key)) title += gap + *text;
       if (number != nullptr && is_key(key)) title += fmt::format("{}{} {}", gap, key, *number);
     }
     const auto* const layer = std::get_if<std::int64_t>(&cells[table->find("layer").value()]);
     const auto* const head = std::get_if<std::int64_t>(&cells[table->find("head").value()]);
     const double value = number_of(cells[column]);
-    if (layer == nullptr || head == nullptr || is_undefined(value)) continue;
+    if (layer == nullptr || head == nullptr || (is_undefined(value) && !draw_undefined)) continue;
     auto panel = std::ranges::find(panels, title, &std::pair<std::string, Panel>::first);
     if (panel == panels.end()) panel = panels.insert(panel, {title, {}});
     panel->second.layers.insert(*layer);

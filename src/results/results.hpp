@@ -349,10 +349,12 @@ struct Results {
 [[nodiscard]] const View& view_named(const Results& results, const std::string& name);
 
 /// Returns heatmaps [layers, heads] of a column of numbers, which `name` selects: COLUMN, or TABLE.COLUMN.
-/// There is one for each combination of the texts, and of the numbers in the columns offset, position, first
-/// and last, in the columns before it. Throws Error(usage) if no table has this column after a column `head`,
-/// or if it has no numbers.
-[[nodiscard]] HeatmapPage heads_page(const Results& results, const std::string& name);
+/// There is one for each combination of the texts (except names of heads), and of the numbers in the columns
+/// offset, position, first and last, in the columns before it. Throws Error(usage) if no table has this
+/// column after a column `head`, or if it has no numbers. With `draw_undefined`, undefined numbers are cells
+/// without a value instead.
+[[nodiscard]] HeatmapPage heads_page(const Results& results, const std::string& name,
+                                     bool draw_undefined = false);
 
 [[nodiscard]] Record warning_record(const Warning& warning);
 

@@ -34,48 +34,6 @@ constexpr auto kStudyDefinitions = std::to_array<Definition>({
     {"null", "", "", "", "value or score without the behaviour, for example of uniform attention"},
 });
 
-/// A result row as a record for JSON and as a row of a CSV table.
-struct FormattedRow {
-  const StudyShape& shape;
-  Record record = {};
-  std::vector<Column> columns = {};
-  std::vector<Cell> cells = {};
-
-  void add_column(Column column, Cell cell) {
-    columns.push_back(std::move(column));
-    cells.push_back(std::move(cell));
-  }
-  void add(const std::string& name, const Cell& cell) {
-    record.set(name, cell);
-    add_column(name, cell);
-  }
-  void add(const std::string& name, const RowInterval& row) {
-    const auto [low, high] = interval_cells(row.interval);
-    if (name.empty())
-      record.set("low", low).set("high", high);
-    else
-      record.set(name, row.interval ? Value(List{low, high}) : Value());
-    add_column(row.prefix + std::string("low"), low);
-    add_column(row.prefix + std::string("high"), high);
-  }
-  void add(const std::string& name, const MomentsSummary& moments) {
-    const Cell mean = real_cell(moments.mean);
-    const Cell variance = real_cell(moments.variance);
-    const Cell count = count_cell(moments.count);
-    record.set(name, Record{{{"mean", mean}, {"variance", variance}, {"count", count}}});
-    add_column(name, mean);
-    add_column(name + "_variance", variance);
-    add_column(name + "_count", count);
-  }
-  void add(const std::string& name, const RowHead& row) {
-    const std::vector<Column> names = StudyShape::head_columns();
-    const auto values = row.index ? shape.head_cells(*row.index) : std::vector<Cell>(names.size());
-    record.set(name, row.index ? Value(shape.heads[*row.index].name) : Value());
-    if (row.identity) record.set("component", values[0]).set("layer", values[1]).set("index", values[2]);
-    for (std::size_t i = 0; i < names.size(); ++i) add_column(names[i], values[i]);
-  }
-};
-
 }  // namespace
 
 HeadGrid::HeadGrid(const StudyShape& shape) {
@@ -119,21 +77,40 @@ void StudyResults::append(StudyResults&& other) {
   Results::append(std::move(other));
 }
 
-void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
+void add_rows(Results& results, const StudyShape& shape, const std::string& name, const std::string& record,
               const std::vector<ResultRow>& rows) {
-  List items;
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> cells;
   for (const ResultRow& row : rows) {
-    FormattedRow formatted{shape};
-    for (const ResultField& field : row)
-      std::visit([&](const auto& value) { formatted.add(field.first, value); }, field.second);
-    items.emplace_back(std::move(formatted.record));
-    columns = std::move(formatted.columns);
-    cells.push_back(std::move(formatted.cells));
+    columns.clear();
+    std::vector<Cell>& of_row = cells.emplace_back();
+    const auto add = [&](std::string column, Cell cell) {
+      columns.emplace_back(std::move(column));
+      of_row.push_back(std::move(cell));
+    };
+    for (const ResultField& field : row) {
+      const std::string& column = field.first;
+      std::visit(Overloaded{[&](const Cell& cell) { add(column, cell); },
+                            [&](const std::optional<ConfidenceInterval>& interval) {
+                              const auto ends = interval_cells(interval);
+                              add(column + "low", ends[0]);
+                              add(column + "high", ends[1]);
+                            },
+                            [&](const MomentsSummary& moments) {
+                              add(column, real_cell(moments.mean));
+                              add(column + "_variance", real_cell(moments.variance));
+                              add(column + "_count", count_cell(moments.count));
+                            },
+                            [&](const RowHead& head) {
+                              const std::vector<Column> names = StudyShape::head_columns();
+                              const auto of_head = head.index ? shape.head_cells(*head.index)
+                                                              : std::vector<Cell>(names.size());
+                              for (std::size_t i = 0; i < names.size(); ++i) add(names[i], of_head[i]);
+                            }},
+                 field.second);
+    }
   }
-  results.document.sections.push_back({name, std::move(record), std::move(items)});
-  results.tables.push_back(make_table(name, columns, std::move(cells)));
+  results.add_table(record, with_definitions(make_table(name, std::move(columns), std::move(cells))));
 }
 
 StudyBlock::StudyBlock(const model::Model& the_model, const CorpusBlock& the_corpus,

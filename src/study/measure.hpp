@@ -64,10 +64,10 @@ struct StudyShape {
   std::uint64_t seed = 0;        // seed of random samples, bootstrap draws and shuffled tokens
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
-  [[nodiscard]] static std::vector<Column> head_columns() { return {"component", "layer", "head"}; }
+  [[nodiscard]] static std::vector<Column> head_columns() { return {"component", "layer", "head", "name"}; }
   [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const {
     const StudyHead& of = heads.at(head);
-    return {of.component, count_cell(of.layer), count_cell(of.id.head)};
+    return {of.component, count_cell(of.layer), count_cell(of.id.head), of.name};
   }
 };
 
@@ -86,26 +86,20 @@ struct HeadGrid {
 [[nodiscard]] Cell score_text(const std::optional<double>& share,
                               const std::optional<ConfidenceInterval>& interval = {});
 
-/// The head of a result row, or no head. JSON output has the name of the head, and also its component, layer
-/// and index if `identity` is true. CSV output has the columns component, layer and head.
+/// The head of a result row, or no head.
 struct RowHead {
   std::optional<std::size_t> index;
-  bool identity = false;
 };
-/// A confidence interval: a pair in JSON, and the columns PREFIXlow and PREFIXhigh in CSV. If the field has
-/// no name, JSON has the fields low and high.
-struct RowInterval {
-  std::optional<ConfidenceInterval> interval;
-  const char* prefix = "";
-};
-/// A field of a result row. A result row is a record in JSON and a row in CSV. A MomentsSummary is a record
-/// with mean, variance and count in JSON, and the columns NAME, NAME_variance and NAME_count in CSV.
-using ResultField = std::pair<std::string, std::variant<Cell, RowInterval, MomentsSummary, RowHead>>;
+/// The name and the value of a field of a result row. A Cell is one column. An interval is the columns
+/// NAMElow and NAMEhigh, a MomentsSummary NAME, NAME_variance and NAME_count, and a RowHead the columns of
+/// StudyShape::head_columns().
+using ResultField =
+    std::pair<std::string, std::variant<Cell, std::optional<ConfidenceInterval>, MomentsSummary, RowHead>>;
 using ResultRow = std::vector<ResultField>;
 
 struct StrongHead {
-  std::string what;  // what the value measures: "previous", "[SEP]"
-  std::string head;
+  std::string what;      // what the value measures: "previous", "[SEP]"
+  std::size_t head = 0;  // index into StudyShape::heads
   double value = 0;
   Cell null;  // the value of uniform attention
   std::uint64_t rows = 0;
@@ -146,7 +140,7 @@ struct StudyResults : Results {
 };
 
 /// Adds the rows as a section of the JSON document and as a CSV table. All rows must have the same fields.
-void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
+void add_rows(Results& results, const StudyShape& shape, const std::string& name, const std::string& record,
               const std::vector<ResultRow>& rows);
 
 /// A rule that decides from the evidence whether a head has a role. docs/roles.md has the same rows.

@@ -45,7 +45,7 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
                     {"null", real_cell(evidence.null)},
                     {"shuffled", real_cell(evidence.shuffled)},
                     {"random", real_cell(evidence.random)},
-                    {"interval", RowInterval{evidence.interval}},
+                    {"", evidence.interval},
                     {"count", std::move(count)},
                     {"rule", Cell(rule)}});
   };

@@ -54,7 +54,7 @@ std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   std::vector<std::string> files;
   for (const CorpusFile& file : corpus.files) {
     if (file.path == "-") return "standard input";
-    files.push_back(fmt::format("{} bytes {}", std::filesystem::file_size(file.path),
+    files.push_back(fmt::format("{} bytes {}", size_of_file(file.path),
                                 hash_text(parallel_hash(MappedFile(file.path).bytes(), pool))));
   }
   return fmt::format("{}", fmt::join(files, ", "));

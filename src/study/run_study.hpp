@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files/input_file.hpp"
 #include "base/pool.hpp"
 #include "base/progress.hpp"
 #include "forward/run.hpp"
@@ -46,11 +47,11 @@ struct StudyInput {
   input::TextEncoder& encoder;
 };
 
-/// Returns the size of all corpus files in bytes, without standard input. Throws if a file does not exist.
+/// Returns the size of all corpus files in bytes, without standard input. Throws Error(environment)
+/// if a size cannot be read.
 [[nodiscard]] inline std::uint64_t corpus_bytes(const CorpusOptions& corpus) {
   std::uint64_t bytes = 0;
-  for (const CorpusFile& file : corpus.files)
-    bytes += file.path == "-" ? 0 : std::filesystem::file_size(file.path);
+  for (const CorpusFile& file : corpus.files) bytes += file.path == "-" ? 0 : size_of_file(file.path);
   return bytes;
 }
 

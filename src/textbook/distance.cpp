@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <xtensor/xnorm.hpp>
 
+#include "analysis/head_axes.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/matrix.hpp"
 #include "textbook/experiments.hpp"
@@ -201,15 +202,15 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
   return result;
 }
 
-ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> heads,
+ExperimentResult distance_of_model(const model::ModelConfig& config,
+                                   std::span<const analysis::HeadDistances> heads,
                                    std::span<const analysis::DistanceBin> bins, bool by_head) {
   ExperimentResult result{.name = "distance", .x = "distance", .x_axis = "Distance (end of the bin)"};
   std::vector<Line> lines;
   for (const analysis::HeadDistances& each : heads) {
     if (by_head || lines.empty() || lines.back().head.layer != each.head.layer) {
-      const auto [layer, head] = each.head;
-      lines.push_back(
-          {each, by_head ? fmt::format("head {}.{}", layer, head) : fmt::format("layer {}", layer)});
+      lines.push_back({each, by_head ? "head " + model::head_name(config, each.head)
+                                     : "layer " + model::layer_name(config, each.head.layer)});
       continue;
     }
     Line& line = lines.back();
@@ -226,13 +227,15 @@ ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> head
       const BinMeans means = means_of(line, b);
       std::vector<Cell>& row = rows.emplace_back(means.begin(), means.end());
       row.insert(row.begin(),
-                 {count_cell(line.head.layer), by_head ? count_cell(line.head.head) : Cell(),
-                  count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs)});
+                 {count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs)});
+      std::array<Cell, 4> head = analysis::head_cells(config, line.head);
+      if (!by_head) head[2] = head[3] = {};
+      row.insert(row.begin(), head.begin(), head.end());
     }
   }
   const std::vector<Column> columns =
-      columns_of(kDistanceColumns, {"layer", "head", "from", "to", "pairs", "weight", "uniform", "share",
-                                    "uniform_share", "influence", "influence_share"});
+      columns_of(kDistanceColumns, {"component", "layer", "head", "name", "from", "to", "pairs", "weight",
+                                    "uniform", "share", "uniform_share", "influence", "influence_share"});
   result.rows = make_table("rows", columns, std::move(rows));
   result.conclusion =
       fmt::format("Keys at distance 0 or 1 have {:.3g} times their weight in uniform attention.",

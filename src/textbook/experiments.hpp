@@ -75,7 +75,8 @@ struct ScalingOptions {
 [[nodiscard]] ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool);
 
 /// Returns one table row for each element of `heads`, which are heads of a trained model.
-[[nodiscard]] ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> heads);
+[[nodiscard]] ExperimentResult scaling_of_model(const model::ModelConfig& config,
+                                                std::span<const analysis::HeadTemperature> heads);
 
 /// Returns the Frobenius norm of the softmax Jacobian at the softmax output p: |diag(p) - p p^T|_F, computed
 /// as sqrt(sum p^2 - 2 sum p^3 + (sum p^2)^2).
@@ -141,7 +142,8 @@ struct LogitAttribution {
 
 /// Returns for each input first one row per token, then one row per head. The chart shows the tokens of the
 /// first input, and the heatmaps show the heads. `inputs` must not be empty.
-[[nodiscard]] ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs);
+[[nodiscard]] ExperimentResult gradients_of_model(const model::ModelConfig& config,
+                                                  std::span<const LogitAttribution> inputs);
 
 // --- distance: the influence of an event at the first token, or of tokens at any distance
 
@@ -176,7 +178,8 @@ struct BuiltHead {
 
 /// Returns the distance profile of a trained model: one row per distance bin, and per head if `by_head` is
 /// true, else per layer (over all heads in `heads`). `heads` must be in ascending order.
-[[nodiscard]] ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> heads,
+[[nodiscard]] ExperimentResult distance_of_model(const model::ModelConfig& config,
+                                                 std::span<const analysis::HeadDistances> heads,
                                                  std::span<const analysis::DistanceBin> bins, bool by_head);
 
 // --- kinds: the costs of attention kinds and their differences from full attention

@@ -5,6 +5,7 @@
 #include <set>
 #include <variant>
 
+#include "analysis/head_axes.hpp"
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "linalg/gemm.hpp"
@@ -330,7 +331,8 @@ LogitAttribution attribute(const reference::LogitGradient& gradient, std::span<c
   return result;
 }
 
-ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
+ExperimentResult gradients_of_model(const model::ModelConfig& config,
+                                    std::span<const LogitAttribution> inputs) {
   ExperimentResult result{.name = "gradients", .x = "token", .x_axis = "Token"};
   CellRows rows;
   List targets;
@@ -339,15 +341,16 @@ ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
     for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
       const Attribution& each = input.embeddings[j];
       const Cell token = j < input.tokens.size() && !input.tokens[j].empty() ? Cell(input.tokens[j]) : Cell();
-      rows.push_back({input.input, Cell(), Cell(), count_cell(j), token, each.attribution, each.gradient});
+      rows.push_back({input.input, {}, {}, {}, {}, count_cell(j), token, each.attribution, each.gradient});
     }
     for (const auto& [head, each] : input.heads) {
-      rows.push_back({input.input, count_cell(head.layer), count_cell(head.head), Cell(), Cell(),
-                      each.attribution, each.gradient});
+      const auto [component, layer, number, name] = analysis::head_cells(config, head);
+      rows.push_back({input.input, component, layer, number, name, {}, {}, each.attribution, each.gradient});
     }
   }
   const std::vector<Column> columns = columns_of(
-      kGradientsColumns, {"input", "layer", "head", "position", "token", "attribution", "gradient"});
+      kGradientsColumns,
+      {"input", "component", "layer", "head", "name", "position", "token", "attribution", "gradient"});
   result.rows = make_table("rows", columns, std::move(rows));
   if (inputs.size() == 1) {
     result.summary = target_of(inputs.front());

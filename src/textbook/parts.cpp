@@ -25,6 +25,22 @@ std::vector<NamedDefinitions> definitions() {
           {"kinds", kKindsColumns},         {"gradients", kGradientsColumns}, {"distance", kDistanceColumns}};
 }
 
+namespace {
+
+/// Returns the table without the column `name`, and without `component` if it has no value.
+Table without_names(const Table& table) {
+  std::vector<Cell> cells(table.columns.size());
+  if (table.rows > 0) table.row(0, cells);
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string& name = table.columns[i].name;
+    if (name != "name" && (name != "component" || cells[i] != Cell())) shown.push_back(name);
+  }
+  return select_columns(table, shown);
+}
+
+}  // namespace
+
 Results results_of(const ExperimentResult& result, bool with_charts) {
   Results results;
   results.document.head.set("name", result.name)
@@ -32,7 +48,8 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
       .set("parameters", result.parameters)
       .set("summary", result.summary);
   results.add_table("row", result.rows);
-  results.text.emplace_back(TextTable{"Experiment " + result.name, result.rows});
+  const Table shown = without_names(result.rows);
+  results.text.emplace_back(TextTable{"Experiment " + result.name, shown});
   CellRows summary;  // without lists and records
   for (const auto& [name, value] : result.summary.fields) {
     if (const Cell* single = std::get_if<Cell>(&value.data)) summary.push_back({name, *single});
@@ -46,7 +63,7 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
     results.pictures.push_back({"charts", page});
   }
   results.text.insert(results.text.end(), {TextLine{}, TextLine{"", result.conclusion}, TextLine{}});
-  for (const auto& [name, about] : result.rows.columns)
+  for (const auto& [name, about] : shown.columns)
     results.text.emplace_back(TextLine{
         name, fmt::format(": {}{}{}", about->meaning, about->unit.empty() ? "" : ", in ", about->unit)});
   results.pictures.insert(results.pictures.end(), result.heatmaps.begin(), result.heatmaps.end());

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <variant>
 
+#include "analysis/head_axes.hpp"
 #include "textbook/experiments.hpp"
 #include "textbook/parts.hpp"
 
@@ -136,30 +137,32 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
   return result;
 }
 
-ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> heads) {
+ExperimentResult scaling_of_model(const model::ModelConfig& config,
+                                  std::span<const analysis::HeadTemperature> heads) {
   ExperimentResult result{.name = "scaling", .x = "layer", .x_axis = "Layer"};
   CellRows rows;
   const analysis::HeadTemperature* sharpest = nullptr;
   std::size_t known = 0;
   std::size_t sharper = 0;
   for (const analysis::HeadTemperature& each : heads) {
-    rows.push_back({count_cell(each.head.layer), count_cell(each.head.head), count_cell(each.rows),
-                    cell_of(each.score_variance), cell_of(each.entropy), cell_of(each.temperature),
-                    cell_of(each.saturated)});
+    const auto head = analysis::head_cells(config, each.head);
+    std::vector<Cell>& row = rows.emplace_back(head.begin(), head.end());
+    row.insert(row.end(), {count_cell(each.rows), cell_of(each.score_variance), cell_of(each.entropy),
+                           cell_of(each.temperature), cell_of(each.saturated)});
     if (!each.temperature) continue;
     ++known;
     if (*each.temperature < 1) ++sharper;
     if (sharpest == nullptr || *each.temperature < *sharpest->temperature) sharpest = &each;
   }
-  const std::vector<Column> columns = columns_of(
-      kScalingColumns, {"layer", "head", "rows", "score_variance", "entropy", "temperature", "saturated"});
+  const std::vector<Column> columns =
+      columns_of(kScalingColumns, {"component", "layer", "head", "name", "rows", "score_variance", "entropy",
+                                   "temperature", "saturated"});
   result.rows = make_table("rows", columns, std::move(rows));
   result.summary.set("heads", heads.size())
       .set("heads_with_temperature", known)
       .set("heads_below_1", sharper);
   if (sharpest != nullptr) {
-    const auto [layer, head] = sharpest->head;
-    result.summary.set("sharpest_head", fmt::format("{}.{}", layer, head))
+    result.summary.set("sharpest_head", model::head_name(config, sharpest->head))
         .set("lowest_temperature", *sharpest->temperature);
   }
   result.conclusion = fmt::format("{} of {} {} a temperature below 1.", sharper,

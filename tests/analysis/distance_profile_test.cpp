@@ -107,7 +107,7 @@ TEST_CASE("weight and influence by distance equal their definition") {
       CHECK(even == doctest::Approx(static_cast<double>(head.rows)).epsilon(1e-9));
     }
     const textbook::ExperimentResult result =
-        textbook::distance_of_model(profile.finish(), profile.bins(), false);
+        textbook::distance_of_model(model.config(), profile.finish(), profile.bins(), false);
     CHECK(result.rows.rows == model.config().layers.size() * profile.bins().size());
   }
 }

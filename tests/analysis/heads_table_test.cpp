@@ -62,14 +62,14 @@ TEST_CASE("the heads table has the promised columns in their order") {
   const auto metrics = made_metrics(selection, 1, false);
   const HeadsTableParts parts{model.config(), selection, nullptr, metrics, nullptr};
 
-  const Table named = with_head_names(heads_table(parts));
-  CHECK(named.columns == with({"head", "component", "layer", "index", "kv_head", "rows"}));
-  REQUIRE(named.rows == 2);
-  const auto cells = row_of(named, 1);
-  CHECK(cells[0] == Cell("1.4"));
-  CHECK(cells[1] == Cell());
-  CHECK(cells[2] == Cell(std::int64_t{1}));
-  CHECK(cells[3] == Cell(std::int64_t{4}));
+  const Table table = heads_table(parts);
+  CHECK(table.columns == with({"component", "layer", "head", "name", "kv_head", "rows"}));
+  REQUIRE(table.rows == 2);
+  const auto cells = row_of(table, 1);
+  CHECK(cells[0] == Cell());
+  CHECK(cells[1] == Cell(std::int64_t{1}));
+  CHECK(cells[2] == Cell(std::int64_t{4}));
+  CHECK(cells[3] == Cell("1.4"));
   CHECK(cells[4] == Cell(std::int64_t{1}));
   CHECK(cells[5] == Cell(std::int64_t{10}));
   for (std::size_t i = 6; i < 12; ++i) CHECK(cells[i] == Cell());  // no weight analysis
@@ -77,10 +77,6 @@ TEST_CASE("the heads table has the promised columns in their order") {
   CHECK(cells[13] == Cell());  // undefined
   CHECK(cells[cells.size() - 2] == Cell(std::int64_t{-1}));
   CHECK(cells.back() == Cell(0.5F));
-
-  const Table integers = heads_table(parts);
-  CHECK(integers.columns == with({"component", "layer", "head", "kv_head", "rows"}));
-  CHECK(row_of(integers, 0)[2] == Cell(std::int64_t{1}));
 }
 
 TEST_CASE("the heads table names the input if it has a row per input") {
@@ -92,12 +88,12 @@ TEST_CASE("the heads table names the input if it has a row per input") {
   batch.sequences[1].id = "second";
   const auto metrics = made_metrics(selection, 2, true);
   const Table table = heads_table({model.config(), selection, nullptr, metrics, &batch});
-  CHECK(table.columns == with({"input", "component", "layer", "head", "kv_head", "rows"}));
+  CHECK(table.columns == with({"input", "component", "layer", "head", "name", "kv_head", "rows"}));
   REQUIRE(table.rows == 4);
   CHECK(row_of(table, 1)[0] == Cell("first"));
   CHECK(row_of(table, 2)[0] == Cell("second"));
   CHECK(row_of(table, 3)[3] == Cell(std::int64_t{5}));
-  CHECK(row_of(table, 3)[5] == Cell(std::int64_t{11}));
+  CHECK(row_of(table, 3)[6] == Cell(std::int64_t{11}));
 }
 
 TEST_CASE("without inputs the heads table has only the metrics of weights") {
@@ -106,7 +102,7 @@ TEST_CASE("without inputs the heads table has only the metrics of weights") {
   Pool pool(1);
   Warnings warnings;
   const WeightsAnalysis weights = analyze_weights(model, selection, {}, pool, warnings);
-  const Table table = with_head_names(heads_table({model.config(), selection, &weights, {}, nullptr}));
+  const Table table = heads_table({model.config(), selection, &weights, {}, nullptr});
   REQUIRE(table.rows == selection.heads.size());
   const auto cells = row_of(table, 0);
   CHECK(cells[5] == Cell());  // number of rows
@@ -159,7 +155,7 @@ TEST_CASE("every column of the heads table and of a summary has a definition wit
   tables.push_back(model::compare_attention(model.config(), 8));
   const forward::Selection selection{{{0, 0}}};
   const auto metrics = made_metrics(selection, 1, false);
-  tables.push_back(with_head_names(heads_table({model.config(), selection, nullptr, metrics, nullptr})));
+  tables.push_back(heads_table({model.config(), selection, nullptr, metrics, nullptr}));
   for (const Table& table : tables) {
     for (const Column& column : table.columns) {
       CAPTURE(table.name);

@@ -49,6 +49,13 @@ TEST_CASE("read_file reads a whole file up to its limit") {
   check_refusal([&] { (void)read_file(path, 199'999); }, Status::bad_input, {"more than 199999 bytes"});
 }
 
+TEST_CASE("the size of a missing file is an error of the environment") {
+  const TempDir folder;
+  CHECK(size_of_file(folder.write("x", "four")) == 4);
+  check_refusal([&] { (void)size_of_file(folder.path() / "none"); }, Status::environment,
+                {"none: cannot read its size: No such file"});
+}
+
 TEST_CASE("kind 136: a read error is an error of the environment") {
   // /proc/self/mem is a regular file, but address 0 cannot be read.
   check_refusal([] { (void)read_file("/proc/self/mem", 100); }, Status::environment,
@@ -141,6 +148,18 @@ TEST_CASE("a compressed file is unpacked in pieces of any size, up to a limit") 
     check_refusal([&] { (void)InputStream(packed_bomb).read_all(1000); }, Status::bad_input,
                   {"b" + compression.extension + ": has more than 1000 bytes"});
   }
+}
+
+TEST_CASE("zero bytes after a gzip member are ignored, as by gzip") {
+  const TempDir folder;
+  const auto read = [&](const std::string& bytes) {
+    return InputStream(folder.write("a.gz", bytes)).read_all(1000);
+  };
+  const std::string zeros(100'000, '\0');
+  CHECK(read(gzip("one\n") + zeros) == "one\n");
+  CHECK(read(gzip("one\n") + std::string(1, '\0') + gzip("two\n")) == "one\ntwo\n");
+  check_refusal([&] { (void)read(zeros); }, Status::bad_input, {"a.gz: damaged"});
+  check_refusal([&] { (void)read(gzip("one\n") + zeros + "x"); }, Status::bad_input, {"a.gz: damaged"});
 }
 
 TEST_CASE("a damaged compressed file is an error that names the file") {

@@ -77,7 +77,7 @@ TEST_CASE("analyze writes a document of its schema for every --include") {
     CHECK(document["patterns"].size() == 2 * heads);
     CHECK(document["heads"][0]["rows"] == 6);
     for (const json& pattern : document["patterns"]) {
-      for (const json& row : pattern["values"]) {
+      for (const json& row : pattern["weight"]) {
         double sum = 0;
         for (const json& weight : row) sum += weight.get<double>();
         CHECK(sum == doctest::Approx(1).epsilon(1e-5));
@@ -85,7 +85,7 @@ TEST_CASE("analyze writes a document of its schema for every --include") {
     }
     for (const json& rollout : document["rollout"]) {
       double sum = 0;
-      for (const json& weight : rollout["values"]) sum += weight.get<double>();
+      for (const json& weight : rollout["weight"]) sum += weight.get<double>();
       CHECK(sum == doctest::Approx(1).epsilon(1e-5));
     }
   }
@@ -96,14 +96,14 @@ TEST_CASE("the default includes metrics, patterns and weights, and the heads car
   std::vector<std::string> sections;
   for (const auto& [name, value] : document.items()) sections.push_back(name);
   for (const char* name : {"schema", "attnctl", "model", "inputs", "metrics", "heads", "subspace_similarity",
-                           "effective_ranks", "patterns", "warnings"}) {
+                           "patterns", "warnings"}) {
     CAPTURE(name);
     CHECK(document.contains(name));
   }
   CHECK_FALSE(document.contains("principal_directions"));
   CHECK_FALSE(document.contains("arrays"));
   const json& head = document["heads"][1];
-  CHECK(head["head"] == "0.1");
+  CHECK(head["name"] == "0.1");
   CHECK(head["component"].is_null());
   for (const char* name :
        {"qk_effective_rank", "ov_effective_rank", "entropy", "confidence", "self", "first_token"}) {
@@ -127,7 +127,7 @@ TEST_CASE("the same command gives the same bytes, and threads change little") {
   for (std::size_t i = 0; i < one.size(); ++i) {
     for (std::size_t q = 0; q < 7; ++q) {
       for (std::size_t k = 0; k < 7; ++k) {
-        CHECK(std::abs(one[i]["values"][q][k].get<double>() - two[i]["values"][q][k].get<double>()) <= 1e-5);
+        CHECK(std::abs(one[i]["weight"][q][k].get<double>() - two[i]["weight"][q][k].get<double>()) <= 1e-5);
       }
     }
   }
@@ -155,7 +155,7 @@ TEST_CASE("npz, json, jsonl and csv show the same numbers") {
   CHECK(pattern.shape == attnctl::Shape{2, heads, 5, 5});
   std::size_t place = 0;
   for (const json& each : document["patterns"]) {
-    for (const json& row : each["values"]) {
+    for (const json& row : each["weight"]) {
       for (const json& weight : row) CHECK(pattern.values[place++] == weight.get<float>());
     }
   }
@@ -170,18 +170,19 @@ TEST_CASE("npz, json, jsonl and csv show the same numbers") {
 
   const std::string heads_csv = slurp(csv_path + "/heads.csv");
   std::string header =
-      "component,layer,head,kv_head,rows,qk_effective_rank,ov_effective_rank,qk_stable_rank,"
+      "component,layer,head,name,kv_head,rows,qk_effective_rank,ov_effective_rank,qk_stable_rank,"
       "ov_stable_rank,qk_numerical_rank,ov_numerical_rank,";
   for (const attnctl::analysis::RowMetric& metric : attnctl::analysis::row_metrics())
     header += std::string(metric.about.name) + ",";
   CHECK(heads_csv.starts_with(header + "best_offset,best_offset_share\r\n"));
   const std::string patterns_csv = slurp(csv_path + "/patterns.csv");
   CHECK(patterns_csv.starts_with(
-      "input,component,layer,head,query,key,query_token,key_token,weight\r\n0,,0,0,0,0,,,1\r\n"));
+      "input,component,layer,head,name,query,key,query_token,key_token,weight\r\n0,,0,0,0.0,0,0,,,1\r\n"));
   CHECK(slurp(csv_path + "/subspace_similarity.csv")
-            .starts_with("circuit,component,layer,head_a,head_b,similarity\r\n"));
+            .starts_with("circuit,component,layer_a,head_a,name_a,layer_b,head_b,name_b,similarity\r\n"));
   CHECK(slurp(csv_path + "/inputs.csv").starts_with("input,position,token,id\r\n0,0,,5\r\n"));
-  CHECK(slurp(csv_path + "/singular_values.csv").starts_with("circuit,component,layer,head,rank,value\r\n"));
+  CHECK(slurp(csv_path + "/singular_values.csv")
+            .starts_with("circuit,component,layer,head,name,rank,singular_value\r\n"));
 
   const RunResult lines = run_attnctl(with({"--format", "jsonl"}));
   std::size_t head_records = 0;
@@ -189,7 +190,7 @@ TEST_CASE("npz, json, jsonl and csv show the same numbers") {
   while (begin < lines.out.size()) {
     const std::size_t end = lines.out.find('\n', begin);
     const json record = json::parse(lines.out.substr(begin, end - begin));
-    if (begin == 0) CHECK(record["schema"] == "attnctl.analysis/1");
+    if (begin == 0) CHECK(record["schema"] == "attnctl.analysis/2");
     if (record.value("record", "") == "head") ++head_records;
     begin = end + 1;
   }
@@ -262,9 +263,9 @@ TEST_CASE("the extension of -o is free with --format, and for devices") {
     return run_attnctl(words);
   };
   CHECK(run({"info", kLlama, "--format", "json"}, "x.dat").status == 0);
-  CHECK(json::parse(slurp(dir.path() / "x.dat"))["schema"] == "attnctl.info/1");
+  CHECK(json::parse(slurp(dir.path() / "x.dat"))["schema"] == "attnctl.info/2");
   CHECK(run({"info", kLlama}, "plain").status == 0);
-  CHECK(json::parse(slurp(dir.path() / "plain"))["schema"] == "attnctl.info/1");
+  CHECK(json::parse(slurp(dir.path() / "plain"))["schema"] == "attnctl.info/2");
   CHECK(run({"info", kLlama}, "null.dat").status == 0);
   CHECK(run({"info", kLlama, "--format", "json"}, "x.tsv").err.find("contradicts") != std::string::npos);
   CHECK(run({"analyze", kLlama, "--ids", "1"}, "x.tsv").err.find("--table") != std::string::npos);
@@ -297,10 +298,10 @@ TEST_CASE("--from shows what a word attends to, with its pieces merged") {
     CHECK(answer["query_token"] == "it");
     const json* pattern = nullptr;
     for (const json& each : document["patterns"]) {
-      if (each["input"] == answer["input"] && each["head"] == answer["head"]) pattern = &each;
+      if (each["input"] == answer["input"] && each["name"] == answer["name"]) pattern = &each;
     }
     REQUIRE(pattern != nullptr);
-    const json& row = (*pattern)["values"][answer["query"].get<std::size_t>()];
+    const json& row = (*pattern)["weight"][answer["query"].get<std::size_t>()];
     for (const json& key : answer["top"]) CHECK(key["weight"] == row[key["key"].get<std::size_t>()]);
     CHECK(answer["top"][0]["weight"] >= answer["top"][1]["weight"]);
   }
@@ -376,7 +377,7 @@ TEST_CASE("the error for an unknown name has the closest known one") {
            Row{{"study", kLlama, "--input", "x.txt", "--measures", "sintax"},
                "unsupported \"sintax\" (did you mean \"syntax\"?); known: metrics, "},
            Row{{"analyze", kLlama, "--ids", "1", "--format", "text", "--sort", "entropi"},
-               "no such column (did you mean \"entropy\"?); it has head, "},
+               "no such column (did you mean \"entropy\"?); it has component, "},
            Row{{"analyze", kLlama, "--ids", "1", "--format", "csv", "--table", "head"},
                "unsupported \"head\" (did you mean \"heads\"?); this run has heads, "},
        }) {
@@ -458,7 +459,7 @@ TEST_CASE("the summary has ranks, similarities and the heads, sorted and cut") {
 TEST_CASE("text shows the most probable tokens of each [MASK], or after the last token") {
   std::vector<std::string> arguments = {
       "analyze", "data/tiny-bert", "--text", "The [MASK] sat on the [MASK].", "--include", "logits"};
-  const json values = run_json(arguments)["arrays"][0]["values"];
+  const json values = run_json(arguments)["arrays"][0]["value"];
   std::vector<std::string> names;  // by id
   std::istringstream vocabulary(slurp("data/tiny-bert/vocab.txt"));
   for (std::string line; std::getline(vocabulary, line);) names.push_back(line);
@@ -560,11 +561,11 @@ TEST_CASE("keys and values of a layer do not depend on the heads selected in oth
   const json all = arrays({});
   REQUIRE(some.size() == 4);
   for (const std::size_t array : {std::size_t{0}, std::size_t{1}}) {
-    const json& first = all[3 * array]["values"];
-    const json& second = all[3 * array + 1]["values"];
+    const json& first = all[3 * array]["value"];
+    const json& second = all[3 * array + 1]["value"];
     CHECK(some[2 * array]["layer"] == 0);
-    CHECK(some[2 * array]["values"] == json::array({first[1]}));
+    CHECK(some[2 * array]["value"] == json::array({first[1]}));
     CHECK(some[2 * array + 1]["layer"] == 1);
-    CHECK(some[2 * array + 1]["values"] == json::array({second[0], second[2]}));
+    CHECK(some[2 * array + 1]["value"] == json::array({second[0], second[2]}));
   }
 }

@@ -224,10 +224,10 @@ TEST_CASE("results that overflow float32 are counted, and status 6 under --stric
     float value;                       // W_v and W_o
   };
   for (const Row& row : {
-           Row{"output", "arrays", {"values"}, 1e20F},
-           Row{"values", "arrays", {"values"}, 3e38F},
-           Row{"z", "arrays", {"values"}, 3e38F},
-           Row{"circuits", "circuits", {"values"}, 1e20F},
+           Row{"output", "arrays", {"value"}, 1e20F},
+           Row{"values", "arrays", {"value"}, 3e38F},
+           Row{"z", "arrays", {"value"}, 3e38F},
+           Row{"circuits", "circuits", {"value"}, 1e20F},
            Row{"directions", "principal_directions", {"singular_values", "left", "right"}, 1e20F},
            Row{"contributions",
                "contributions",
@@ -312,7 +312,7 @@ TEST_CASE("a row whose scores overflow is not finite, and not masked") {
   const json document = json::parse(result.out);
   CHECK(warning_count(document, "non_finite_pattern") == 2);
   CHECK(!has_warning(document, "fully_masked_row"));
-  CHECK(nulls_in(document["patterns"][0]["values"]) == 3);  // the hidden key has weight 0
+  CHECK(nulls_in(document["patterns"][0]["weight"]) == 3);  // the hidden key has weight 0
   CHECK(document["heads"][0]["rows"] == 2);
   check_command_refuses(run.with({"--strict"}).arguments,
                         {.status = Status::non_finite, .parts = {"--strict", "query 0"}});
@@ -361,13 +361,22 @@ TEST_CASE("kinds 117, 118: a row without a visible key is zeros and flagged, a h
   REQUIRE_MESSAGE(result.status == 0, result.err);
   const json document = json::parse(result.out);
   CHECK(has_warning(document, "fully_masked_row"));
-  const json& pattern = document["patterns"][0]["values"];
+  const json& pattern = document["patterns"][0]["weight"];
   CHECK(pattern[0] == json({0, 0, 0}));
   CHECK(pattern[2][1] == 0);
   CHECK(pattern[2][0].get<double>() + pattern[2][2].get<double>() == doctest::Approx(1));
-  const json& z = document["arrays"][0]["values"];
+  const json& z = document["arrays"][0]["value"];
   CHECK(z[2][0].is_number());
   CHECK(document["heads"][0]["rows"] == 2);
+}
+
+TEST_CASE("the picture of contributions has cells without a value if no head has a norm") {
+  BareRun run({1, 0, 0, 1, 1, 1});
+  const std::string hidden = run.file("mask.npy", array("|b1", "(1, 3)", std::string(3, '\0')));
+  run.set("--include", "contributions").set("--key-mask", hidden).set("--format", "svg");
+  const RunResult result = run_attnctl(run.arguments);
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  CHECK(result.out.find(">0, 0: no value<") != std::string::npos);
 }
 
 TEST_CASE("kinds 119, 121: scores of 1e30 and rows without variance work") {
@@ -375,7 +384,7 @@ TEST_CASE("kinds 119, 121: scores of 1e30 and rows without variance work") {
   const RunResult result = run_attnctl(run.arguments);
   REQUIRE_MESSAGE(result.status == 0, result.err);
   const json document = json::parse(result.out);
-  for (const json& row : document["patterns"][0]["values"]) {
+  for (const json& row : document["patterns"][0]["weight"]) {
     double sum = 0;
     for (const json& weight : row) sum += weight.get<double>();
     CHECK(sum == doctest::Approx(1));

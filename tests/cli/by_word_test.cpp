@@ -31,7 +31,7 @@ json analyze(const std::vector<std::string>& more) {
 TEST_CASE("--by-word: all pattern output has words instead of tokens") {
   const json tokens = analyze({});
   const json words = analyze({"--by-word", "--from", "didn", "--to", "animal,cross"});
-  const json schema = json::parse(attnctl::cli::schema_text("attnctl.analysis/1"));
+  const json schema = json::parse(attnctl::cli::schema_text("attnctl.analysis/2"));
   CHECK(attnctl::test::schema_breaches(schema, words).empty());
   const json& input = words.at("inputs")[0];
   CHECK(input.at("unit") == "word");
@@ -40,8 +40,8 @@ TEST_CASE("--by-word: all pattern output has words instead of tokens") {
   CHECK_FALSE(tokens.at("inputs")[0].contains("unit"));
   REQUIRE(words.at("patterns").size() == tokens.at("patterns").size());
   for (const json& pattern : words.at("patterns")) {
-    CHECK(pattern.at("values").size() == pattern.at("queries"));
-    for (const json& row : pattern.at("values")) {
+    CHECK(pattern.at("weight").size() == pattern.at("queries"));
+    for (const json& row : pattern.at("weight")) {
       double sum = 0;
       for (const json& weight : row) sum += weight.get<double>();
       CHECK(row.size() == pattern.at("keys"));
@@ -54,8 +54,8 @@ TEST_CASE("--by-word: all pattern output has words instead of tokens") {
     double entropy = 0;
     std::size_t rows = 0;
     for (const json& pattern : words.at("patterns")) {
-      if (pattern.at("head") != head.at("head")) continue;
-      for (const json& row : pattern.at("values")) {
+      if (pattern.at("name") != head.at("name")) continue;
+      for (const json& row : pattern.at("weight")) {
         ++rows;
         for (const json& weight : row) {
           const double w = weight.get<double>();
@@ -70,7 +70,7 @@ TEST_CASE("--by-word: all pattern output has words instead of tokens") {
   CHECK(words.at("attention_from")[0].at("query_token") == "didn");
   for (const json& rollout : words.at("rollout")) {
     double sum = 0;
-    for (const json& weight : rollout.at("values")) sum += weight.get<double>();
+    for (const json& weight : rollout.at("weight")) sum += weight.get<double>();
     CHECK(sum == doctest::Approx(1).epsilon(1e-5));
   }
 }

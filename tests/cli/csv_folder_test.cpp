@@ -77,7 +77,7 @@ TEST_CASE("a run that is killed leaves the tables of one run") {
       CAPTURE(after);
       REQUIRE(after < 40);
       runs.begin();
-      const std::string at = std::to_string(call == "write" ? after * 400 : after);
+      const std::string at = std::to_string(call == "write" ? after * 600 : after);
       RunOptions options;
       options.environment = with_fault(call + ":KILL:" + at, runs.folder.path().string());
       reached = write_tables(runs.out, "4,5,6,7", options).status == 128 + SIGKILL;

@@ -78,7 +78,7 @@ TEST_CASE("records of an encoder and a decoder name their component") {
       document_of({"analyze", kModel, "--ids", "5,9,12,4", "--target-ids", "2,7", "--format", "json"});
   std::vector<std::string> names;
   for (const auto& head : document.at("heads")) {
-    names.push_back(head.at("head"));
+    names.push_back(head.at("name"));
     CHECK(names.back().starts_with(head.at("component").get<std::string>() + "."));
     const bool cross = head.at("component") == "cross";
     CHECK(head.at("previous_token").is_null() == cross);
@@ -91,7 +91,7 @@ TEST_CASE("records of an encoder and a decoder name their component") {
                                           "dec.0.0", "dec.0.1", "dec.0.2", "cross.0.0", "cross.0.1",
                                           "cross.0.2"});
   for (const auto& pattern : document.at("patterns")) {
-    const std::string head = pattern.at("head");
+    const std::string head = pattern.at("name");
     CHECK(pattern.at("queries") == (head.starts_with("enc") ? 4 : 2));
     CHECK(pattern.at("keys") == (head.starts_with("dec") ? 2 : 4));
   }
@@ -107,7 +107,7 @@ TEST_CASE("without a target only the encoder runs; --component and --heads selec
   const auto picked = document_of({"analyze", kModel, "--ids", "5,9", "--target-ids", "2", "--heads",
                                    "cross.0.2,enc.1.0", "--include", "metrics", "--format", "json"});
   CHECK(picked.at("heads").size() == 2);
-  CHECK(picked.at("heads").at(1).at("head") == "cross.0.2");
+  CHECK(picked.at("heads").at(1).at("name") == "cross.0.2");
   CHECK(document_of({"analyze", kModel, "--ids", "5,9", "--target-ids", "2", "--heads", "cross.L0H2,enc.1:0",
                      "--include", "metrics", "--format", "json"}) == picked);
   const auto weights = document_of({"weights", kModel, "--component", "decoder,cross", "--format", "json"});
@@ -189,9 +189,17 @@ TEST_CASE("experiment distance accepts a target that is longer than the input") 
   for (int i = 0; i < 299; ++i) target += ",7";
   const auto document = document_of({"experiment", "distance", "--model", "tests/golden/t5", "--ids", "3,4",
                                      "--target-ids", target, "--format", "json"});
-  std::map<int, double> sums;
+  std::map<std::string, double> sums;  // by component and layer
   for (const auto& row : document["rows"])
-    if (row["pairs"] != 0) sums[row["layer"].get<int>()] += row["share"].get<double>();
-  CHECK(sums.size() == 4);
+    if (row["pairs"] != 0)
+      sums[row["component"].get<std::string>() + row["layer"].dump()] += row["share"].get<double>();
+  CHECK(sums.size() == 3);
+  CHECK(sums.contains("dec0"));
+  CHECK_FALSE(sums.contains("cross0"));
+  CHECK(document["warnings"].at(0).at("code") == "cross_left_out");
   for (const auto& sum : sums) CHECK(sum.second == doctest::Approx(1));
+  const RunResult cross = run_attnctl({"experiment", "distance", "--model", "tests/golden/t5", "--ids", "3,4",
+                                       "--target-ids", "2", "--component", "cross"});
+  CHECK(cross.status == 2);
+  CHECK_MESSAGE(cross.err.find("got only heads of cross-attention") != std::string::npos, cross.err);
 }

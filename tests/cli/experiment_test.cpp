@@ -36,7 +36,7 @@ TEST_CASE("experiment: every format") {
   const RunResult result = run_small({"--format", "json"});
   REQUIRE_MESSAGE(result.status == 0, result.err);
   const json document = json::parse(result.out);
-  const json schema = json::parse(attnctl::cli::schema_text("attnctl.experiment/1"));
+  const json schema = json::parse(attnctl::cli::schema_text("attnctl.experiment/2"));
   CHECK(attnctl::test::schema_breaches(schema, document).empty());
   CHECK(document.at("name") == "scaling");
   CHECK(document.at("parameters").at("d_k") == json({4, 16}));
@@ -55,11 +55,17 @@ TEST_CASE("experiment: runs on a model with given or random inputs, and never ov
     std::size_t rows;
   };
   const std::vector<Case> cases = {
-      {{"scaling"}, "layer,head,rows,score_variance,entropy,temperature,saturated", 12},
-      {{"scaling", "--text", "The cat sat.", "--layers", "1", "--saturation", "0.5"}, "layer,head,rows,", 4},
+      {{"scaling"}, "component,layer,head,name,rows,score_variance,entropy,temperature,saturated", 12},
+      {{"scaling", "--text", "The cat sat.", "--layers", "1", "--saturation", "0.5"},
+       "component,layer,head,name,rows,",
+       4},
       {{"positions", "--positions", "6"}, "distance,dot_product,", 6},
-      {{"distance", "--ids", "1,2,3,4,5,6"}, "layer,head,from,to,pairs,weight,uniform,share,", 15},
-      {{"distance", "--ids", "1,2,3,4", "--heads", "0.1,2.3", "--by", "head"}, "layer,head,from,to,", 8},
+      {{"distance", "--ids", "1,2,3,4,5,6"},
+       "component,layer,head,name,from,to,pairs,weight,uniform,share,",
+       15},
+      {{"distance", "--ids", "1,2,3,4", "--heads", "0.1,2.3", "--by", "head"},
+       "component,layer,head,name,from,to,",
+       8},
   };
   for (const Case& each : cases) {
     std::vector<std::string> arguments = {"experiment"};
@@ -118,7 +124,8 @@ TEST_CASE("experiment: the text ends with a conclusion and the meaning of each c
     std::vector<std::string> arguments = split("experiment " + command, ' ');
     names.insert(arguments[1]);
     arguments.insert(arguments.end(), {"--format", "csv"});
-    const std::vector<std::string> columns = split(test::lines_of(run_attnctl(arguments).out).at(0), ',');
+    std::vector<std::string> columns = split(test::lines_of(run_attnctl(arguments).out).at(0), ',');
+    std::erase_if(columns, [](const std::string& name) { return name == "component" || name == "name"; });
     arguments.back() = "text";
     const RunResult result = run_attnctl(arguments);
     REQUIRE_MESSAGE(result.status == 0, result.err);

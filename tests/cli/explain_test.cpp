@@ -73,6 +73,8 @@ TEST_CASE("explain knows the columns of info") {
   CHECK(explain({"cache_bytes_per_token"})
             .starts_with("cache_bytes_per_token\n  where    info, table comparison\n  unit     bytes\n"));
   CHECK(explain({"sharing"}).starts_with("info, table sharing\n  kind "));
+  CHECK(explain({"apart"}).starts_with("info, table apart\n  role "));
+  CHECK(explain({"tensors"}).starts_with("info, table tensors\n  name "));
   CHECK(explain({"layers"}).starts_with("info, table layers\n  query "));
 }
 

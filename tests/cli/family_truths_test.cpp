@@ -90,7 +90,7 @@ TEST_CASE("a model with sinks is marked, and its rows sum to less than 1") {
   for (const std::string& breach : attnctl::test::schema_breaches(schema, document)) FAIL_CHECK(breach);
   CHECK(document.at("model").at("sinks") == true);
   for (const json& pattern : document.at("patterns")) {
-    for (const json& row : pattern.at("values")) {
+    for (const json& row : pattern.at("weight")) {
       double sum = 0;
       for (const json& weight : row) sum += weight.get<double>();
       CHECK(sum < 1);

@@ -21,7 +21,7 @@ json info_of(std::vector<std::string> arguments) {
   const RunResult result = run_attnctl(arguments);
   REQUIRE_MESSAGE(result.status == 0, result.err);
   json document = json::parse(result.out);
-  const json schema = json::parse(attnctl::cli::schema_text("attnctl.info/1"));
+  const json schema = json::parse(attnctl::cli::schema_text("attnctl.info/2"));
   CHECK(attnctl::test::schema_breaches(schema, document) == std::vector<std::string>{});
   return document;
 }

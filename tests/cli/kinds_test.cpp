@@ -66,9 +66,9 @@ TEST_CASE("--attention replaces the layers of --layers, which changes later laye
   CHECK(first["model"]["attention"][0] == "window:3");
   CHECK(first["model"]["attention"][1] == "full");
   const auto rows = [](const json& document, std::size_t pattern) {
-    return document["patterns"][pattern]["values"];
+    return document["patterns"][pattern]["weight"];
   };
-  REQUIRE(all["patterns"][0]["head"] == "0.0");
+  REQUIRE(all["patterns"][0]["name"] == "0.0");
   CHECK(rows(first, 0) == rows(all, 0));
   CHECK(rows(all, 0)[8][5] == 0);
   CHECK(rows(plain, 0)[8][5] > 0);
@@ -76,8 +76,8 @@ TEST_CASE("--attention replaces the layers of --layers, which changes later laye
   // Layer 1 has the same window in both runs. Its pattern differs because layer 0 is replaced in one of them.
   const json second = patterns_of({"--attention", "window:3", "--layers", "1"});
   const std::size_t of_second = static_cast<std::size_t>(plain["model"]["heads"]);
-  REQUIRE(all["patterns"][of_second]["head"] == "1.0");
-  CHECK(second["patterns"][0]["values"][8] != rows(all, of_second)[8]);
+  REQUIRE(all["patterns"][of_second]["name"] == "1.0");
+  CHECK(second["patterns"][0]["weight"][8] != rows(all, of_second)[8]);
 }
 
 TEST_CASE("--attention replaces the layers of --component in an encoder-decoder model") {
@@ -85,8 +85,8 @@ TEST_CASE("--attention replaces the layers of --component in an encoder-decoder 
                                   "--component", "decoder", "--layers", "0", "--attention", "window:1",
                                   "--include", "patterns", "--format", "json"});
   CHECK(document["model"]["attention"] == json::array({"full", "full", "window:1", "full"}));
-  CHECK(document["patterns"][0]["head"] == "dec.0.0");
-  CHECK(document["patterns"][0]["values"] == json::parse("[[1,0,0],[0,1,0],[0,0,1]]"));
+  CHECK(document["patterns"][0]["name"] == "dec.0.0");
+  CHECK(document["patterns"][0]["weight"] == json::parse("[[1,0,0],[0,1,0],[0,0,1]]"));
 }
 
 TEST_CASE("--attention axial: columns, then rows, in one document") {
@@ -155,7 +155,7 @@ TEST_CASE("a configuration may set the kind of attention") {
   const json document = run_json(
       {"analyze", weights.string(), "--ids", "0,1,0,1,1", "--include", "patterns", "--format", "json"});
   CHECK(document["model"]["attention"] == json({"block:2"}));
-  const json& rows = document["patterns"][0]["values"];
+  const json& rows = document["patterns"][0]["weight"];
   CHECK(rows[1][2] == 0);
   CHECK(rows[1][0] > 0);
   CHECK(rows[4] == json({0.0, 0.0, 0.0, 0.0, 1.0}));

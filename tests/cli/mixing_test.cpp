@@ -62,7 +62,7 @@ TEST_CASE("mixing has all sections for every model") {
     const json& single = all.at("mixing").back();
     CHECK(single.at("input") == "1");
     CHECK(single.at("ratio") == doctest::Approx(0).epsilon(1e-6));
-    CHECK(all.at("flow").back().at("values") == json::array({1.0}));
+    CHECK(all.at("flow").back().at("weight") == json::array({1.0}));
   }
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("rollout and flow from one token are the row of all positions") {
   }
   const json other = document("data/tiny-llama", {"--ids", "5,6,7,8,9", "--include", "rollout",
                                                   "--rollout-from", "3", "--rollout-residual", "1"});
-  CHECK(other.at("rollout")[0].at("values") == json::array({0.0, 0.0, 0.0, 1.0, 0.0}));
+  CHECK(other.at("rollout")[0].at("weight") == json::array({0.0, 0.0, 0.0, 1.0, 0.0}));
 }
 
 TEST_CASE("--weighting norm changes only the shown patterns") {
@@ -99,11 +99,11 @@ TEST_CASE("--weighting norm changes only the shown patterns") {
   CHECK(norms.at("rollout") == weights.at("rollout"));
   REQUIRE(norms.at("patterns").size() == weights.at("patterns").size());
   for (std::size_t i = 0; i < norms.at("patterns").size(); ++i) {
-    const json& row = norms.at("patterns")[i].at("values")[3];
-    CHECK(row != weights.at("patterns")[i].at("values")[3]);
+    const json& row = norms.at("patterns")[i].at("weight")[3];
+    CHECK(row != weights.at("patterns")[i].at("weight")[3]);
     CHECK(norms.at("attention_from")[i].at("to")[0].at("weight") == row[0]);
     double sum = 0;
-    for (const json& value : rows.at("patterns")[i].at("values")[3]) sum += value.get<double>();
+    for (const json& value : rows.at("patterns")[i].at("weight")[3]) sum += value.get<double>();
     CHECK(sum == doctest::Approx(1).epsilon(1e-6));
   }
   // Norms are pooled like weights: the norm of a word is the sum over its pieces.
@@ -119,7 +119,7 @@ TEST_CASE("tables, arrays and pictures of mixing") {
                                    "0.1,2.3", "--format", "csv", "-o", tables.string()})
             .status == 0);
   CHECK(first_line(tables / "contributions.csv") ==
-        "input,component,layer,head,rows,norm,norm_share,cosine,share,explained,whole_norm,stream_norm");
+        "input,component,layer,head,name,rows,norm,norm_share,cosine,share,explained,whole_norm,stream_norm");
   CHECK(first_line(tables / "output_rank.csv") == "input,component,layer,output,rank,full_rank,change");
   CHECK(first_line(tables / "mixing.csv") == "input,component,layer,position,token,mix,keep,ratio");
   const std::filesystem::path npz = directory.path() / "all.npz";
@@ -151,6 +151,7 @@ TEST_CASE("mixing: unsupported requests are rejected") {
       {2, {"--ids", "5,6", "--include", "contributions", "--output-rank", "4,"}, "--output-rank"},
       {2, {"--ids", "5,6", "--include", "rollout", "--rollout-residual", "1.5"}, "--rollout-residual"},
       {2, {"--ids", "5,6", "--include", "rollout", "--rollout-from", "9"}, "none of the inputs"},
+      {2, {"--ids", "5,6", "--rollout-from", "1"}, "--rollout-from: needs --include rollout or flow"},
       {2, {"--ids", "5,6", "--weighting", "norms"}, "--weighting"},
       {2, {"--ids", "5,6", "--show", "0.1", "--weighting", "norm"}, "norm-row"},
       {2, {"--ids", "5,6", "--include", "flow", "--format", "csv", "-o", "none"}, "flow has no table"}};

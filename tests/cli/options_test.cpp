@@ -94,6 +94,15 @@ TEST_CASE("options set their targets") {
   CHECK(!look.config);
 }
 
+TEST_CASE("an option with = and nothing after it has an empty value") {
+  Look look;
+  CHECK(look.parse({"look", "--config=", "--trained", "t", "m", "--text=", "--text", "a"}) == "look");
+  CHECK(look.config == "");
+  CHECK(look.model == "m");
+  CHECK(look.inputs == Words{"--text", "--texta"});
+  CHECK_THROWS_AS((void)Look().parse({"look", "m", "--format=", "csv"}), Error);
+}
+
 TEST_CASE("options that are not given keep their defaults") {
   Look look;
   CHECK(look.parse({"look", "--trained", "t", "--config", "c", "m"}) == "look");
@@ -114,7 +123,7 @@ TEST_CASE("bad options are errors of one line") {
     const char* message;
   };
   const std::vector<Row> rows = {
-      {{"look"}, "MODEL is required"},
+      {{"look"}, "MODEL is required; the first argument is MODEL"},
       {{"look", "m", "extra", "more"}, "unexpected argument \"extra\""},
       {{"fly"}, "unknown command \"fly\", need one of look"},
       {{"lok", "m", "--digits", "3"}, "unknown command \"lok\" (did you mean \"look\"?)"},

@@ -71,7 +71,7 @@ TEST_CASE("every output keeps its schema") {
     const json document = json::parse(result.out);
     const std::string command = line.substr(0, line.find(' '));
     CHECK(document.at("schema") ==
-          "attnctl." + (command == "info" || command == "verify" ? command : "analysis") + "/1");
+          "attnctl." + (command == "info" || command == "verify" ? command : "analysis") + "/2");
     check_valid(document);
   }
 }

@@ -65,15 +65,15 @@ TEST_CASE("padded keys have weight 0, and padding does not change patterns or ou
     CHECK(pattern.at("input") == bare.at("input"));
     const std::size_t length = lengths.at(pattern.at("input"));
     REQUIRE(bare.at("keys") == length);
-    for (const json& row : pattern.at("values")) {
+    for (const json& row : pattern.at("weight")) {
       for (std::size_t j = length; j < row.size(); ++j) CHECK(row.at(j) == 0.0);
     }
     for (std::size_t i = 0; i < length; ++i) {
       double sum = 0;
       for (std::size_t j = 0; j < length; ++j) {
-        const double weight = pattern.at("values").at(i).at(j);
+        const double weight = pattern.at("weight").at(i).at(j);
         sum += weight;
-        CHECK(std::abs(weight - bare.at("values").at(i).at(j).get<double>()) <= 1e-7);
+        CHECK(std::abs(weight - bare.at("weight").at(i).at(j).get<double>()) <= 1e-7);
       }
       CHECK(sum == doctest::Approx(1).epsilon(1e-6));
     }
@@ -81,11 +81,11 @@ TEST_CASE("padded keys have weight 0, and padding does not change patterns or ou
   for (std::size_t a = 0; a < 2; ++a) {
     const json& longer = with.at("arrays").at(a);
     const json& shorter = without.at("arrays").at(a);
-    REQUIRE(longer.at("name") == "output");
+    REQUIRE(longer.at("array") == "output");
     for (std::size_t i = 0; i < lengths.at(longer.at("input")); ++i) {
       for (std::size_t c = 0; c < 6; ++c) {
-        CHECK(std::abs(longer.at("values").at(i).at(c).get<double>() -
-                       shorter.at("values").at(i).at(c).get<double>()) <= 1e-6);
+        CHECK(std::abs(longer.at("value").at(i).at(c).get<double>() -
+                       shorter.at("value").at(i).at(c).get<double>()) <= 1e-6);
       }
     }
   }
@@ -97,14 +97,14 @@ TEST_CASE("head 0 of the DNA example looks at the bases that pair") {
   std::size_t seen = 0;
   const json document = patterns_of("data/dna.jsonl");
   for (const json& pattern : document.at("patterns")) {
-    if (pattern.at("head") != "0.0") continue;
+    if (pattern.at("name") != "0.0") continue;
     const json& tokens = all.at(pattern.at("input")).at("tokens");
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const auto pair = pairs.find(tokens.at(i));
       if (pair == pairs.end()) continue;
       double on_pairs = 0;
       for (std::size_t j = 0; j < tokens.size(); ++j) {
-        if (tokens.at(j) == pair->second) on_pairs += pattern.at("values").at(i).at(j).get<double>();
+        if (tokens.at(j) == pair->second) on_pairs += pattern.at("weight").at(i).at(j).get<double>();
       }
       CHECK(on_pairs > 0.9);
       ++seen;

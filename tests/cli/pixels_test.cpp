@@ -58,16 +58,16 @@ TEST_CASE("--pixels: a batch of images gives the patterns of the reference, and 
   std::size_t next = 0;
   for (const json& pattern : document["patterns"]) {
     if (pattern["input"] != "1") continue;
-    for (const json& row : pattern["values"]) {
+    for (const json& row : pattern["weight"]) {
       for (const json& weight : row) CHECK(std::abs(weight.get<double>() - want.values.at(next++)) < 1e-6);
     }
   }
   CHECK(next == want.values.size());
   const json alone = analyze({kVit, "--pixels", one, "--include", "patterns"});
-  const json& of_batch = document["patterns"][6]["values"];
+  const json& of_batch = document["patterns"][6]["weight"];
   for (std::size_t i = 0; i < of_batch.size(); ++i) {
     for (std::size_t j = 0; j < of_batch[i].size(); ++j) {
-      const double weight = alone["patterns"][0]["values"][i][j].get<double>();
+      const double weight = alone["patterns"][0]["weight"][i][j].get<double>();
       CHECK(std::abs(weight - of_batch[i][j].get<double>()) < 1e-6);
     }
   }

@@ -31,7 +31,7 @@ TEST_CASE("each schema is named after its output and is strict") {
   for (const cli::Schema& schema : cli::schemas()) {
     CAPTURE(schema.name);
     const json parsed = json::parse(schema.text);
-    const std::string id = "attnctl." + std::string(schema.name) + "/1";
+    const std::string id = "attnctl." + std::string(schema.name) + "/2";
     CHECK(parsed.at("$schema") == "https://json-schema.org/draft/2020-12/schema");
     CHECK(parsed.at("$id") == id);
     CHECK(parsed.at("properties").at("schema").at("const") == id);
@@ -44,8 +44,8 @@ TEST_CASE("each schema is named after its output and is strict") {
 }
 
 TEST_CASE("an unknown schema is rejected with the list of names") {
-  CHECK_THROWS_WITH_AS((void)cli::schema_text("attnctl.analysis/2"),
-                       doctest::Contains("unsupported \"attnctl.analysis/2\"; supported: analysis, "), Error);
+  CHECK_THROWS_WITH_AS((void)cli::schema_text("attnctl.analysis/3"),
+                       doctest::Contains("unsupported \"attnctl.analysis/3\"; supported: analysis, "), Error);
 }
 
 }  // namespace

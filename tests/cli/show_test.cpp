@@ -107,11 +107,12 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
   const std::string entropy = shows(
       plot(analyze, {"entropy"}),
       {">Heads: entropy<", ">entropy (nats)<", ">data/tiny-bert<", ">The cat sat.<", ">Layer<", ">Head<"});
+  CHECK(count_of(entropy, ">Head<") == 1);  // one heatmap
   const json heads = json::parse(run(analyze, "json").out).at("heads");
   REQUIRE(heads.size() == 12);
   for (const json& head : heads) {
     const std::string cell = fmt::format("<title>{}, {}: {:.4g}</title>", head["layer"].get<int>(),
-                                         head["index"].get<int>(), head["entropy"].get<double>());
+                                         head["head"].get<int>(), head["entropy"].get<double>());
     CHECK_MESSAGE(entropy.find(cell) != std::string::npos, cell);
   }
   shows(plot(analyze, {"ov_stable_rank"}), {">Heads: ov stable rank<"});
@@ -135,10 +136,14 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
             .starts_with("attnctl: --plot entropi: this run has no such column of heads (did you mean "
                          "\"entropy\"?); it has best_offset, "));
   CHECK(refused(plot(analyze, {"contributions.shar"})).find("\"contributions.share\"") != std::string::npos);
-  CHECK(refused(plot(analyze, {"patterns.weight"})).ends_with("this run has no such column of heads\n"));
+  CHECK(
+      refused(plot(analyze, {"patterns.weight"}))
+          .ends_with("this run has no table with one number per head; need a column of such a table, such as "
+                     "entropy or contributions.share\n"));
   CHECK(refused(plot(analyze, {"entropy", "--show", "1"})).find("remove --plot") != std::string::npos);
   CHECK(refused(plot(study, {"entropi"})).find("no measure has this column") != std::string::npos);
-  CHECK(refused(plot(study, {"positional.offset"})).find("no such column of heads") != std::string::npos);
+  for (const char* const key : {"positional.offset", "positional.name", "positional.model"})
+    CHECK(refused(plot(study, {key})).find("no such column of heads") != std::string::npos);
   const std::string bart =
       shows(plot({"analyze", "tests/golden/bart", "--ids", "1,2,3", "--target-ids", "1,2,3"}, {"entropy"}),
             {">enc<", ">dec<", ">cross<"});
@@ -417,7 +422,7 @@ TEST_CASE("--from: text has only the answer, with at most 20 rows and the strong
     std::string heads;
     const std::vector<json> answers = model.sorted_answers(word);
     for (std::size_t i = 0; i < 5; ++i) {
-      heads += fmt::format("{} {} {:.2f}", i == 0 ? "" : ",", answers[i].at("head").get<std::string>(),
+      heads += fmt::format("{} {} {:.2f}", i == 0 ? "" : ",", answers[i].at("name").get<std::string>(),
                            answers[i].at("to").at(word).at("weight").get<float>());
     }
     CHECK(lines[28 + word] == fmt::format("Strongest on {}:{}", word == 0 ? "cat" : "was", heads));
@@ -430,11 +435,11 @@ TEST_CASE("--from: --sort WORD sorts the heads by their weights on a word of --t
   const std::vector<json> answers = model.sorted_answers(1);
   REQUIRE(lines.size() == 6 + answers.size() + 3);
   for (std::size_t i = 0; i < answers.size(); ++i)
-    CHECK_MESSAGE(lines[6 + i].starts_with(answers[i].at("head").get<std::string>() + " "), lines[6 + i]);
+    CHECK_MESSAGE(lines[6 + i].starts_with(answers[i].at("name").get<std::string>() + " "), lines[6 + i]);
   CHECK(model.page({"--sort", "was"})[26] == "52 more heads: --top all");
   const std::vector<std::string> three = model.page({"--sort", "was", "--top", "3"});
   for (std::size_t i = 0; i < 3; ++i)
-    CHECK_MESSAGE(three[6 + i].starts_with(answers[i].at("head").get<std::string>() + " "), three[6 + i]);
+    CHECK_MESSAGE(three[6 + i].starts_with(answers[i].at("name").get<std::string>() + " "), three[6 + i]);
   CHECK(three[9] == "69 more heads: --top all");
   CHECK(model.page({"--sort", "was", "--top", "71"})[77] == "1 more head: --top all");
   const RunResult unknown = model.run({"--sort", "sat", "--format", "text"});
@@ -490,16 +495,14 @@ TEST_CASE("--from: the table attention_from has the weights of the JSON records"
   const std::vector<std::string> lines = lines_of(slurp(folder + "/attention_from.csv"));
   const json answers = model.answers({"--top", "2"});
   REQUIRE(lines.size() == 1 + 4 * answers.size());
-  CHECK(lines[0] == "input,component,layer,head,query,query_token,kind,key,token,weight");
+  CHECK(lines[0] == "input,component,layer,head,name,query,query_token,kind,key,token,weight");
   std::size_t row = 1;
   const auto check_row = [&](const json& answer, const std::string& kind, std::size_t key,
                              const json& weighted) {
-    const std::string start = fmt::format("{},2,it,{},{},{},", answer.at("head").get<std::string>(), kind,
-                                          key, weighted.at("token").get<std::string>());
-    std::string line = lines[row++];
-    REQUIRE(line.starts_with("0,,"));
-    line = line.substr(3);
-    line[line.find(',')] = '.';  // the name of the head
+    const std::string start =
+        fmt::format("0,,{},{},{},2,it,{},{},{},", answer.at("layer").get<int>(), answer.at("head").get<int>(),
+                    answer.at("name").get<std::string>(), kind, key, weighted.at("token").get<std::string>());
+    const std::string& line = lines[row++];
     REQUIRE_MESSAGE(line.starts_with(start), line);
     CHECK(std::strtof(line.substr(start.size()).c_str(), nullptr) == weighted.at("weight").get<float>());
   };

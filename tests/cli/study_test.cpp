@@ -92,7 +92,7 @@ TEST_CASE("a study matches its schema and counts its corpus") {
   CHECK(document["summary"]["blocks"] > 10);
   for (const json& head : document["heads"]) {
     CHECK(head["rows"] == document["corpus"]["tokens"]);
-    CHECK(head["entropy"]["count"] == document["corpus"]["tokens"]);
+    CHECK(head["entropy_count"] == document["corpus"]["tokens"]);
   }
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("a study's metrics are those of analyze over the same inputs") {
       const std::string name(metric.about.name);
       CAPTURE(name);
       const double want = wanted[h][name];
-      CHECK(heads[h][name]["mean"].get<double>() == doctest::Approx(want).epsilon(1e-5));
+      CHECK(heads[h][name].get<double>() == doctest::Approx(want).epsilon(1e-5));
     }
   }
 }
@@ -380,6 +380,8 @@ TEST_CASE("merge --status lists the states in a folder") {
   const RunResult csv = merge(files, {"--status", "--format", "csv", "--table", "states"});
   CHECK(csv.out.starts_with("file,model,blocks,of,finished\r\n"));
   CHECK(merge(files, {"--status", "--format", "text"}).out.starts_with("file "));
+  CHECK(merge(files, {"--status", "--format", "json", "--width", "9"}).err.find("warning: ") !=
+        std::string::npos);
   CHECK(merge(files, {"--status", "--state", study.path("new.state")}).status == 2);
 }
 
@@ -717,7 +719,8 @@ TEST_CASE("tables and pages of a study") {
   const RunResult csv = study.run({"--format", "csv", "--table", "heads", "-o", study.path("heads.csv")});
   CHECK(csv.status == 0);
   CHECK(slurp(study.path("heads.csv"))
-            .starts_with("component,layer,head,kv_head,rows,entropy,entropy_variance,entropy_count,"));
+            .starts_with(
+                "model,component,layer,head,name,kv_head,rows,entropy,entropy_variance,entropy_count,"));
   CHECK(study.run({"--format", "csv", "-o", study.path("tables")}).status == 0);
   CHECK(std::filesystem::exists(study.path("tables") + "/distributions.csv"));
   const RunResult text = study.run({"--format", "text"});
@@ -725,6 +728,44 @@ TEST_CASE("tables and pages of a study") {
   const RunResult standard_input = run_attnctl(
       {"study", kBert, "--input", "-", "--batch-tokens", "40", "--format", "json"}, {.input = corpus(60)});
   CHECK(json::parse(standard_input.out)["heads"] == json::parse(study.whole())["heads"]);
+}
+
+TEST_CASE("JSON records of a study have the columns of the CSV tables, which begin with the model") {
+  const Study study;
+  const std::string treebank = ATTNCTL_SOURCE_DIR "/data/treebank.conllu";
+  const auto run = [&](Words more) {
+    more.insert(more.begin(), {"study", kBert, "--input", treebank, "--batch-tokens", "16", "--quiet"});
+    const RunResult result = run_attnctl(more);
+    REQUIRE(result.status == 0);
+    return result.out;
+  };
+  const auto document = nlohmann::ordered_json::parse(run({"--format", "json"}));
+  run({"--format", "csv", "-o", study.path("tables")});
+  std::size_t tables = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(study.path("tables"))) {
+    ++tables;
+    const std::string name = entry.path().stem().string();
+    CAPTURE(name);
+    const std::string csv = slurp(entry.path());
+    const auto& records = document.at(name);
+    REQUIRE_FALSE(records.empty());
+    std::string header = "model";
+    for (const auto& [key, value] : records[0].items()) header += "," + key;
+    if (name == "pairs") header = "model,measure,component,layer_a,head_a,name_a,layer_b,head_b,name_b,value";
+    CHECK(csv.substr(0, csv.find('\r')) == header);
+    CHECK(csv.find("\n" + kBert + ",") == csv.find('\n'));
+    const bool flat = name != "pairs" && name != "distance";
+    if (flat) CHECK(std::ranges::count(csv, '\n') == static_cast<std::ptrdiff_t>(1 + records.size()));
+  }
+  CHECK(tables == 14);
+  const auto& relation = document.at("relations")[0];
+  CHECK(relation["name"] == "0.0");
+  CHECK((relation["component"].is_null() && relation["layer"] == 0 && relation["head"] == 0));
+  for (const auto& tree : document.at("trees"))
+    CHECK((tree["kind"] == "head") == (tree["name"].is_string() && tree["head"].is_number()));
+  const auto& distance = document.at("distance")[0];
+  for (const char* const key : {"first", "last", "pairs", "weight", "uniform"})
+    CHECK(distance[key].size() == distance["first"].size());
 }
 
 TEST_CASE("windows cover a long sentence and keep the tokens around it") {

@@ -47,16 +47,16 @@ TEST_CASE("subspaces, composition and map are documents of the schema") {
       const std::size_t heads = found.at("subspaces").size();
       CHECK(heads == found.at("heads").size());
       CHECK(found.at("composition").size() == 3);
-      CHECK(found.at("composition")[0].at("values").size() == heads);
+      CHECK(found.at("composition")[0].at("score").size() == heads);
       for (const json& map : found.at("map")) {
         json order = map.at("order");
-        json known = map.at("heads");
+        json known = map.at("names");
         known.insert(known.end(), map.at("undefined").begin(), map.at("undefined").end());
         std::sort(order.begin(), order.end());
         std::sort(known.begin(), known.end());
         CHECK(order == known);
-        CHECK(map.at("points").size() == map.at("heads").size());
-        CHECK(map.at("linkage").size() + 1 == map.at("heads").size());
+        CHECK(map.at("x").size() == map.at("names").size());
+        CHECK(map.at("linkage").size() + 1 == map.at("names").size());
         CHECK(map.at("layer").is_null() == across);
       }
     }
@@ -80,7 +80,7 @@ TEST_CASE("the map's order is SciPy's, and that of the heatmaps") {
     const std::string name = map.at("similarity");
     json order = json::array();
     for (const std::int64_t leaf : golden.integers(name + "_leaves")) {
-      order.push_back(map.at("heads")[static_cast<std::size_t>(leaf)]);
+      order.push_back(map.at("names")[static_cast<std::size_t>(leaf)]);
     }
     CHECK(map.at("order") == order);
     CHECK(found.at("subspace_similarity")[circuit].at("order") == order);
@@ -172,10 +172,11 @@ TEST_CASE("arrays of an NPZ equal the goldens") {
   const Golden golden(std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden/subspaces/llama");
   for (const char* name :
        {"w_q_effective_rank", "w_k_effective_rank", "w_v_effective_rank", "w_o_effective_rank", "ov_copying",
-        "q_composition", "k_composition", "v_composition"}) {
+        "q_composition_score", "k_composition_score", "v_composition_score"}) {
     CAPTURE(name);
     const GoldenArray got = array(name);
-    const GoldenArray want = golden.array(name);
+    const std::string text = name;
+    const GoldenArray want = golden.array(text.substr(0, text.find("_score")));
     REQUIRE(got.values.size() == want.values.size());
     for (std::size_t i = 0; i < want.values.size(); ++i) {
       if (std::isnan(want.values[i])) {
@@ -206,16 +207,18 @@ TEST_CASE("each table has its columns and a row for each head or pair") {
   };
   for (const Row& row :
        {Row{"subspaces",
-            "component,layer,head,kv_head,w_q_effective_rank,w_q_numerical_rank,w_k_effective_rank,"
+            "component,layer,head,name,kv_head,w_q_effective_rank,w_q_numerical_rank,w_k_effective_rank,"
             "w_k_numerical_rank,w_v_effective_rank,w_v_numerical_rank,w_o_effective_rank,w_o_numerical_rank,"
             "ov_copying\r\n",
             12},
         Row{"projection_kernel",
-            "projection,component,layer,head_a,head_b,rank_a,rank_b,kernel,largest_cosine,null_mean,"
+            "projection,component,layer_a,head_a,name_a,layer_b,head_b,name_b,rank_a,rank_b,kernel,largest_"
+            "cosine,null_mean,"
             "null_deviation\r\n",
             4 * 2 * 36},
-        Row{"composition", "kind,component,layer_a,head_a,layer_b,head_b,score,null_mean,excess\r\n", 3 * 36},
-        Row{"map", "similarity,component,layer,head,order,x,y,stress,eigenvalue_share\r\n", 2 * 12}}) {
+        Row{"composition",
+            "kind,component,layer_a,head_a,name_a,layer_b,head_b,name_b,score,null_mean,excess\r\n", 3 * 36},
+        Row{"map", "similarity,component,layer,head,name,order,x,y,stress,eigenvalue_share\r\n", 2 * 12}}) {
     CAPTURE(row.table);
     const RunResult result =
         run_attnctl({"weights", "tests/golden/llama", "--include", "subspaces,composition,map", "--format",

@@ -50,7 +50,7 @@ TEST_CASE("a text gives the results of its ids, with words and offsets") {
   CHECK(answer.at("query") == 10);
   CHECK(answer.at("query_token") == "it");
   // The weight of a word is the sum over its tokens: 3 to 5 for "didn't", 13 and 14 for "tired.".
-  const json& row = text.at("patterns").at(0).at("values").at(10);
+  const json& row = text.at("patterns").at(0).at("weight").at(10);
   const auto sum = [&](std::size_t first, std::size_t last) {
     double all = 0;
     for (std::size_t key = first; key <= last; ++key) all += row.at(key).get<double>();
@@ -74,8 +74,8 @@ TEST_CASE("every kind of text input gives the same sequence, also together in on
     json input = document.at("inputs").at(i);
     input["id"] = "0";
     CHECK(input == document.at("inputs").at(0));
-    const json& values = document.at("patterns").at(12 * i).at("values");
-    const json& first = document.at("patterns").at(0).at("values");
+    const json& values = document.at("patterns").at(12 * i).at("weight");
+    const json& first = document.at("patterns").at(0).at("weight");
     REQUIRE(values.size() == first.size());
     for (std::size_t r = 0; r < values.size(); ++r) {
       for (std::size_t c = 0; c < values[r].size(); ++c)
@@ -343,7 +343,7 @@ TEST_CASE("--from on trained models, if they are available") {
     REQUIRE(answers.size() == row.heads);
     for (std::size_t head = 0; head < row.heads; ++head) {
       CHECK(answers.at(head).at("query") == row.query);
-      const json& weights = document.at("patterns").at(head).at("values").at(row.query);
+      const json& weights = document.at("patterns").at(head).at("weight").at(row.query);
       double sum = 0;
       for (std::size_t key = row.first_key; key <= row.last_key; ++key) sum += weights.at(key).get<double>();
       CHECK(answers.at(head).at("to").at(0).at("weight").get<double>() == doctest::Approx(sum).epsilon(1e-6));
@@ -357,6 +357,9 @@ TEST_CASE("a forgotten MODEL, forgotten quotes and an empty text are named") {
   CHECK(forgotten.status == 4);
   CHECK(forgotten.err == "attnctl: \"" + kSentence +
                              "\": no such file or model; the first argument is MODEL, and texts follow it\n");
+  const RunResult like_option = run_attnctl({"analyze", "--", "--x"});
+  CHECK(like_option.status == 4);
+  CHECK_MESSAGE(like_option.err.find("the first argument is MODEL") != std::string::npos, like_option.err);
   const auto warnings = [](std::vector<std::string> texts) {
     texts.insert(texts.begin(), {"analyze", kBert});
     texts.insert(texts.end(), {"--include", "metrics", "--format", "json"});

@@ -244,7 +244,7 @@ TEST_CASE("jsonl, csv and text show the same as json") {
   std::vector<json> records;
   for (std::string line; std::getline(lines, line);) records.push_back(json::parse(line));
   REQUIRE(records.size() == 3);
-  CHECK(records[0].at("schema") == "attnctl.tokens/1");
+  CHECK(records[0].at("schema") == "attnctl.tokens/2");
   CHECK(records[1].at("record") == "input");
   records[1].erase("record");
   CHECK(records[1] == document.at("inputs").at(0));

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "support/bytes.hpp"
 #include "support/golden.hpp"
@@ -107,4 +108,20 @@ TEST_CASE("analyze gives the weights and outputs of torch's attention from its s
     }
   }
   CHECK(cases == 15);
+}
+
+TEST_CASE("--to names positions of separate keys, also if there are more keys than queries") {
+  const std::string model = "tests/golden/mha-cross";
+  const Golden golden(model);  // 5 queries, 7 keys
+  const TempDir folder;
+  std::vector<std::string> arguments = {"analyze", model, "--from", "1", "--to", "6,7", "--format", "json"};
+  for (std::string& option : options_of(golden, folder)) arguments.push_back(std::move(option));
+  const RunResult run = attnctl::test::run_attnctl(arguments);
+  REQUIRE_MESSAGE(run.status == 0, run.err);
+  CHECK_MESSAGE(run.err.find("--to: \"7\" is not in input") != std::string::npos, run.err);
+  const auto answer = nlohmann::json::parse(run.out).at("attention_from").at(1);  // head 0.1
+  CHECK(answer.at("top").at(0).at("token").is_null());
+  REQUIRE(answer.at("to").size() == 1);
+  const double want = golden.array("pattern_0").values.at((5 + 1) * 7 + 6);  // head 1, query 1, key 6
+  CHECK(answer.at("to").at(0).at("weight").get<double>() == doctest::Approx(want).epsilon(1e-4));
 }

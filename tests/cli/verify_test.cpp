@@ -83,6 +83,9 @@ TEST_CASE("verify compares with float64 by default, and fails with status 7") {
   CHECK(std::count(strict.err.begin(), strict.err.end(), '\n') == 1);
   CHECK_MESSAGE(strict.err.find("exceed the tolerance 0") != std::string::npos, strict.err);
   CHECK(json::parse(strict.out)["ok"] == false);
+  const RunResult warned = run_attnctl({"verify", "data/tiny-bert", "The", "cat", "--tolerance", "0"});
+  CHECK(warned.status == 7);
+  CHECK_MESSAGE(warned.err.find("warning: got 2 texts of one word each") != std::string::npos, warned.err);
   // The reference belongs to another model, so the numbers differ.
   const RunResult other =
       run_attnctl({"verify", "tests/golden/llama", "--against", "tests/golden/llama-yarn/golden.npz"});

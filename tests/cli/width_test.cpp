@@ -93,7 +93,7 @@ TEST_CASE("--columns chooses columns of the table of heads by their names in CSV
   CHECK(unknown.status == 2);
   CHECK(
       unknown.err.starts_with("attnctl: --columns entropi: the table has no such column (did you mean "
-                              "\"entropy\"?); it has head, "));
+                              "\"entropy\"?); it has component, "));
   const RunResult other = run_shell("attnctl info data/tiny-bert --columns layer");
   CHECK(other.status == 2);
   CHECK(contains(other.err, "--columns: got layer, need one of all"));

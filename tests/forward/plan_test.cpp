@@ -234,14 +234,14 @@ TEST_CASE("inputs that the model cannot take are rejected") {
                  s.ids.clear();
                  s.embeddings = OwnedMatrix<float>(3, 10);
                },
-               "--keys"},
+               "attnctl analyze reads those for keys from --keys"},
            Row{"attention-torch-separate", "no values",
                [](Sequence& s) {
                  s.ids.clear();
                  s.embeddings = OwnedMatrix<float>(3, 10);
                  s.key_embeddings = OwnedMatrix<float>(4, 7);
                },
-               "--values"},
+               "attnctl analyze reads those for values from --values"},
            Row{"attention-torch-separate", "keys",
                [](Sequence& s) {
                  s.ids.clear();

@@ -77,10 +77,10 @@ def compare(attnctl: str, name: str, W_q: torch.Tensor, W_k: torch.Tensor) -> fl
         ).stdout  # fmt: skip
     document = json.loads(out)
     ours = next(x for x in document["subspace_similarity"] if x["circuit"] == "qk")
-    ours_ranks = next(x for x in document["effective_ranks"] if x["circuit"] == "qk")["values"]
-    formed = [torch.tensor(x["values"]).double() for x in document["circuits"] if x["circuit"] == "qk"]
+    ours_ranks = [x["qk_effective_rank"] for x in document["heads"]]
+    formed = [torch.tensor(x["value"]).double() for x in document["circuits"] if x["circuit"] == "qk"]
     errors = {
-        "similarity": np.abs(np.array(ours["values"]) - similarity.numpy()).max(),
+        "similarity": np.abs(np.array(ours["similarity"]) - similarity.numpy()).max(),
         "effective rank": np.abs(np.array(ours_ranks) - np.array(ranks)).max(),
         "directions": directions_error(document["principal_directions"], directions),
         "matrices": max((a - b).abs().max().item() for a, b in zip(formed, matrices)),

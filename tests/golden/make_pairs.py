@@ -115,7 +115,7 @@ def measure(name, lines):
     names = [f"{h // heads}.{h % heads}" for h in range(count)]
     cosine = lambda m: m / np.sqrt(np.outer(np.diag(m), np.diag(m)))
     matrices = {"js_divergence": js / rows, "frobenius_cosine": cosine(products), "cka": cosine(criterion)}
-    return {"pairs": [{"measure": key, "heads": names, "rows": rows, "values": [[float(f"{v:.9g}") for v in row] for row in m]}
+    return {"pairs": [{"measure": key, "names": names, "rows": rows, "value": [[float(f"{v:.9g}") for v in row] for row in m]}
                       for key, m in matrices.items()],
             "rollout": list(rollout.rows())}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from make_roles import Ratio, Study
 from shuffled_tokens import Blocks, shuffled
-from study_goldens import write_goldens
+from study_goldens import head_keys, write_goldens
 
 BLOCK_TOKENS, REPETITIONS, SEED = 500, 2, 0
 
@@ -77,14 +77,14 @@ def make(name, lines):
     for (layer, h), of in sorted(heads.items()):
         rare, twin = of["text"][0], of["shuffled"][0]
         found = rare.ratio.found()
-        document["rare"].append({
-            "head": f"{layer}.{h}", "weight": found["score"], "low": found["interval"][0], "high": found["interval"][1],
+        document["rare"].append(head_keys(layer, h) | {
+            "weight": found["score"], "low": found["low"], "high": found["high"],
             "uniform": found["null"], "shuffled": twin.ratio.found()["score"], "peaks": rare.peaks / found["count"],
             "rows": found["count"], "rows_without": rare.without})
         for kind, share in of["text"][1].kinds.items():
             other = of["shuffled"][1].kinds[kind]
-            document["repeats"].append({"head": f"{layer}.{h}", "kind": kind, "share": share.weight / share.total,
-                                        "shuffled": other.weight / other.total})
+            document["repeats"].append(head_keys(layer, h) | {"kind": kind, "share": share.weight / share.total,
+                                                              "shuffled": other.weight / other.total})
     return document
 
 

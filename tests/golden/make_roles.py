@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from float64_mode import float64_throughout
-from study_goldens import MODELS, ROOT, write_goldens
+from study_goldens import MODELS, ROOT, head_keys, write_goldens
 
 PAIRS, LENGTH, SEED = 32, 32, 0
 MASK = 2**64 - 1
@@ -74,12 +74,12 @@ class Ratio:
         ratio, count = a.sum() / b.sum(), len(a)
         error = np.sqrt(count / (count - 1) * ((a - ratio * b) ** 2).sum()) / b.sum()
         half = scipy.stats.t.ppf(0.975, count - 1) * error
-        return {"score": ratio, "null": null.sum() / b.sum(), "interval": [max(0.0, ratio - half), min(1.0, ratio + half)],
+        return {"score": ratio, "null": null.sum() / b.sum(), "low": max(0.0, ratio - half), "high": min(1.0, ratio + half),
                 "count": int(b.sum())}
 
 
-def decide(name, evidence):
-    """Returns the records of one head. `evidence`: role, detail, found."""
+def decide(keys, evidence):
+    """Returns the records of the head with these keys. `evidence`: role, detail, found."""
     rules = {"induction": (0.3, 0, True), "duplicate-token": (0.3, 0, True), "positional": (0.9, 0, True),
              "separator": (0.5, 0, True), "sink": (0.5, 0, True), "local": (0.5, 0.1, True), "broad": (0.9, None, False)}
     met = []
@@ -87,11 +87,11 @@ def decide(name, evidence):
         least, margin, above = rules[role]
         for which, detail, found in evidence:
             enough = found["score"] >= least and (margin is None or found["score"] >= found["null"] + margin)
-            if which == role and enough and (not above or found["interval"][0] > found["null"]):
-                met.append({"head": name, "role": role, "detail": detail} | found)
+            if which == role and enough and (not above or found["low"] > found["null"]):
+                met.append(keys | {"role": role, "detail": detail} | found)
     if any(record["role"] == "positional" for record in met):
         met = [record for record in met if record["role"] != "local"]
-    return met or [{"head": name, "role": None}]
+    return met or [keys | {"role": None}]
 
 
 def terms_of(given, pattern, causal):
@@ -174,13 +174,12 @@ def make(name, lines):
     corpus, probe = study.corpus(lines), study.probe(lines[0])
     document = {"probe": [], "roles": []}
     for head in sorted(corpus):
-        title = f"{head[0]}.{head[1]}"
+        keys = head_keys(*head)
         evidence = []
         for kind, role in (("induction", "induction"), ("duplicate", "duplicate-token"), ("previous", None)):
             found, control = probe[head][kind, "repeated"].found(), probe[head][kind, "control"].found()
-            low, high = found["interval"]
-            document["probe"].append({
-                "head": title, "kind": kind, "score": found["score"], "low": low, "high": high,
+            document["probe"].append(keys | {
+                "kind": kind, "score": found["score"], "low": found["low"], "high": found["high"],
                 "control": control["score"], "uniform": found["null"], "sequences": PAIRS, "rows": found["count"]})
             if role:
                 evidence.append((role, None, found | {"null": control["score"]}))
@@ -190,7 +189,7 @@ def make(name, lines):
                 evidence.append((role, detail, ratio.found()))
             elif detail == best:
                 evidence.append((role, f"{detail:+d}" if detail else "0", ratio.found()))
-        document["roles"] += decide(title, evidence)
+        document["roles"] += decide(keys, evidence)
     return document
 
 

@@ -2,8 +2,7 @@
 """Makes study/: a corpus of 200 sentences and the expected study of it, by the definitions, one row at a time.
 
 Patterns are those of transformers in float64, tokens those of its tokenizer. The rest is plain NumPy and shares
-nothing with attnctl. NAME.json holds the sections of a study as lists with one entry per head. Reals are compared to
-1e-6, extremes to 1e-5.
+nothing with attnctl. NAME.json holds the sections of a study. Reals are compared to 1e-6, extremes to 1e-5.
 """
 import random
 
@@ -12,7 +11,7 @@ import torch
 import transformers
 
 from float64_mode import float64_throughout
-from study_goldens import HERE, MODELS, ROOT, write_goldens
+from study_goldens import HERE, MODELS, ROOT, head_keys, write_goldens
 
 OFFSETS = range(-8, 9)
 
@@ -38,10 +37,10 @@ class Mean:
     def add(self, value):
         self.values.append(value)
 
-    def moments(self):
+    def moments(self, name):
         v = np.array(self.values)
-        return {"mean": v.mean(), "variance": v.var(), "count": len(v)} if len(v) else {
-            "mean": None, "variance": None, "count": 0}
+        return {name: v.mean() if len(v) else None, f"{name}_variance": v.var() if len(v) else None,
+                f"{name}_count": len(v)}
 
     def mean(self):
         return float(np.mean(self.values)) if self.values else None
@@ -69,8 +68,8 @@ class Share:
 
 
 class Head:
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, layer, head):
+        self.keys = head_keys(layer, head)
         self.rows = 0
         self.metrics = {name: Mean() for name in (
             "entropy", "entropy_bits", "confidence", "distance", "signed_distance", "self", "previous_token", "next_token",
@@ -132,24 +131,24 @@ class Head:
         return best
 
     def documents(self):
-        name = {"head": self.name}
-        head = name | {"rows": self.rows} | {k: v.moments() for k, v in self.metrics.items()}
+        head = self.keys | {"rows": self.rows}
+        for name, mean in self.metrics.items():
+            head |= mean.moments(name)
         head |= {"best_offset": self.best(), "best_offset_share": self.peaks[self.best()] / self.rows}
-        extremes = [name | {"metric": k, "count": len(v.values), "minimum": min(v.values), "maximum": max(v.values)}
+        extremes = [self.keys | {"metric": k, "count": len(v.values), "minimum": min(v.values), "maximum": max(v.values)}
                     for k, v in self.metrics.items()]
-        positional = name | {
-            "rows": self.rows, "offsets": list(OFFSETS), "count": [len(self.offsets[o][0].values) for o in OFFSETS],
-            "weight": [self.offsets[o][0].mean() for o in OFFSETS],
-            "uniform": [self.offsets[o][1].mean() for o in OFFSETS],
-            "peaks": [self.peaks[o] / self.rows for o in OFFSETS]}
-        special = [name | {"token": token, "position": 0 if token is None else None} | share.record(self.rows)
+        positional = [self.keys | {
+            "rows": self.rows, "offset": o, "count": len(self.offsets[o][0].values), "weight": self.offsets[o][0].mean(),
+            "uniform": self.offsets[o][1].mean(), "peaks": self.peaks[o] / self.rows} for o in OFFSETS]
+        special = [self.keys | {"token": token, "position": 0 if token is None else None} | share.record(self.rows)
                    for (_, token), share in sorted(self.targets.items(), key=lambda item: item[0][0])]
-        repeats = [name | {"kind": kind} | share.record(self.rows) for kind, share in self.kinds.items()]
-        edges = [[0, 0], [1, 1]] + [[2 ** k + 1, 2 ** (k + 1)] for k in range(len(self.bins))]
-        distance = name | {"rows": self.rows, "bins": edges[:len(self.bins)], "pairs": [b[0] for b in self.bins],
-                           "weight": [b[1] / self.rows for b in self.bins],
-                           "uniform": [b[2] / self.rows for b in self.bins]}
-        return {"heads": [head], "distributions": extremes, "positional": [positional], "special": special,
+        repeats = [self.keys | {"kind": kind} | share.record(self.rows) for kind, share in self.kinds.items()]
+        bins = range(len(self.bins))
+        distance = self.keys | {
+            "rows": self.rows, "first": [b if b < 2 else 2 ** (b - 2) + 1 for b in bins],
+            "last": [b if b < 2 else 2 ** (b - 1) for b in bins], "pairs": [b[0] for b in self.bins],
+            "weight": [b[1] / self.rows for b in self.bins], "uniform": [b[2] / self.rows for b in self.bins]}
+        return {"heads": [head], "distributions": extremes, "positional": positional, "special": special,
                 "repeats": repeats, "distance": [distance]}
 
 
@@ -179,7 +178,7 @@ def study(name, lines):
         causal = MODELS[name] is transformers.LlamaModel
         for layer, of_layer in enumerate(patterns):
             for h, pattern in enumerate(of_layer):
-                head = heads.setdefault((layer, h), Head(f"{layer}.{h}"))
+                head = heads.setdefault((layer, h), Head(layer, h))
                 for i in range(n):
                     head.add(given, i, pattern[i], np.arange(n) <= i if causal else np.ones(n, bool))
     document = {"corpus": {"sentences": len(lines), "words": sum(len(line.split()) for line in lines), "tokens": tokens,

@@ -212,7 +212,7 @@ def relation_rows(sums, shuffled, names):
             offset = max(offsets, key=lambda o: (offsets[o], -abs(o), o < 0))
             rights = [of[direction, head] for head in range(len(names))]
             for head, right in enumerate(rights):
-                yield {"relation": relation, "direction": direction, "head": names[head], "hits": sum(right),
+                yield {"relation": relation, "direction": direction, "name": names[head], "hits": sum(right),
                        "count": sum(count), "baseline": share(offsets[offset], sum(count)), "baseline_offset": offset,
                        "best": count[0] > 0 and best_of(rights) == head,
                        "accuracy_held_out": share(right[1], count[1]),
@@ -224,7 +224,7 @@ def tree_rows(sums, shuffled, names):
     of, twin = sums["syntax"]["tree"], shuffled["syntax"]["tree"]
     for answer in [*range(len(names)), "combined", "adjacent"]:
         head = isinstance(answer, int)
-        yield {"kind": "head" if head else answer, "head": names[answer] if head else None, "hits": sum(of[answer]),
+        yield {"kind": "head" if head else answer, "name": names[answer] if head else None, "hits": sum(of[answer]),
                "count": sum(of["count"]), "accuracy_held_out": share(of[answer][1], of["count"][1]),
                "shuffled_held_out": share(twin[answer][1], twin["count"][1])}
 
@@ -234,7 +234,7 @@ def coreference_rows(sums, shuffled, names):
         of, twin = sums["coreference"][kind], shuffled["coreference"][kind]
         rights = [of[head] for head in range(len(names))]
         for head, right in enumerate(rights):
-            row = {"mention_type": kind, "head": names[head], "hits": sum(right), "count": sum(of["count"]),
+            row = {"mention_type": kind, "name": names[head], "hits": sum(right), "count": sum(of["count"]),
                    "best": of["count"][0] > 0 and best_of(rights) == head,
                    "accuracy_held_out": share(right[1], of["count"][1]),
                    "shuffled_held_out": share(twin[head][1], twin["count"][1])}
@@ -286,7 +286,7 @@ def main():
     given = parser.parse_args()
     study = json.loads(Path(given.study).read_text())
     both = measure(given.model, given.treebank, given.block_tokens, given.fold_subtypes, given.null_shuffle)
-    wanted = sections(both, [head["head"] for head in study["heads"]])
+    wanted = sections(both, [head["name"] for head in study["heads"]])
     if "coreference" not in study:
         del wanted["coreference"]
     differences = list(compare(wanted, study))

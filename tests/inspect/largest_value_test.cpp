@@ -41,15 +41,16 @@ TEST_CASE("the weight on the key with the largest value is that of NumPy") {
     const auto null_mean = golden.array(name + "_null_mean").values;
     for (const std::size_t panel_rows : {std::size_t{2}, std::size_t{128}}) {
       const Table table = largest_value(model, batch, panel_rows);
-      CHECK(table.columns == std::vector<Column>{"component", "layer", "head", "rows", "share", "null_mean"});
+      CHECK(table.columns ==
+            std::vector<Column>{"component", "layer", "head", "name", "rows", "share", "null_mean"});
       REQUIRE(table.rows == rows.size());
       std::vector<Cell> cells(table.columns.size());
       for (std::size_t head = 0; head < table.rows; ++head) {
         table.row(head, cells);
         CHECK(cells[2] == Cell(static_cast<std::int64_t>(head)));
-        CHECK(cells[3] == Cell(rows[head]));
-        CHECK(std::get<float>(cells[4]) == doctest::Approx(share[head]).epsilon(1e-6));
-        CHECK(std::get<float>(cells[5]) == doctest::Approx(null_mean[head]).epsilon(1e-6));
+        CHECK(cells[4] == Cell(rows[head]));
+        CHECK(std::get<float>(cells[5]) == doctest::Approx(share[head]).epsilon(1e-6));
+        CHECK(std::get<float>(cells[6]) == doctest::Approx(null_mean[head]).epsilon(1e-6));
       }
     }
   }

@@ -339,6 +339,27 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("in an encoder-decoder model, statements number the layers of a component") {
+  MemoryModel bart = MemoryModel::golden("bart");
+  const std::string decoder = "model.decoder.layers.0.", encoder = "model.encoder.layers.1.";
+  for (const std::string& attention :
+       {encoder + "self_attn.", decoder + "self_attn.", decoder + "encoder_attn."}) {
+    for (const char* part : {"weight", "bias"})
+      bart.tensors[attention + "k_proj." + part] = bart.tensors.at(attention + "q_proj." + part);
+  }
+  const attnctl::model::Model model = bart.bound();
+  const attnctl::Table table = attnctl::model::sharing_table(model.config(), &model);
+  CHECK(table.columns.front() == attnctl::Column("component"));
+  REQUIRE(table.rows == 3);
+  std::vector<std::string> places;
+  for (std::size_t i = 0; i < 3; ++i) {
+    std::vector<attnctl::Cell> cells(table.columns.size());
+    table.row(i, cells);
+    places.push_back(std::get<std::string>(cells[0]) + " " + std::get<std::string>(cells[2]));
+  }
+  CHECK(places == std::vector<std::string>{"enc 1", "dec 0", "cross 0"});
+}
+
 TEST_CASE("equal statements about several layers form one row") {
   const std::map<std::string, Shape> plain = {
       {"W_q", {6, 6}}, {"W_k", {6, 6}}, {"W_v", {6, 6}}, {"W_o", {6, 6}}};

@@ -191,6 +191,13 @@ TEST_CASE("the head is the stored matrix, otherwise the embedding") {
   without.config["tie_word_embeddings"] = true;
   CHECK(without.bound().config().head.present);
 
+  MemoryModel tower = MemoryModel::golden("llava-tower");
+  tower.tensors.erase("language_model.lm_head.weight");
+  attnctl::Warnings of_tower;
+  static_cast<void>(Model::bind(tower.source(), of_tower));
+  REQUIRE(of_tower.list().size() == 1);
+  CHECK(of_tower.list()[0].message.find("/text_config/tie_word_embeddings is false") != std::string::npos);
+
   const Model albert = MemoryModel::golden("albert").bound();
   CHECK(albert.head()->transform.in() == 15);
   CHECK(albert.head()->transform.out() == 10);

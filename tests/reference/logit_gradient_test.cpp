@@ -89,6 +89,22 @@ TEST_CASE("the logit of a given token equals the reference, and attributions are
   CHECK(result.embeddings[2].gradient > 0);
 }
 
+TEST_CASE("the embedding of a token that the model sets to zero has no gradient") {
+  const model::Model model = test::MemoryModel::golden("esm-old").bound();
+  input::Sequence sequence;
+  sequence.ids = {5, 6, 7, 8};
+  sequence.key_visible = {1, 1, 1, 0};
+  Pool pool(1);
+  const LogitGradient gradient = logit_gradient(model, sequence, 3, {}, pool);
+  const auto norm_of = [&](std::size_t row) {
+    double sum = 0;
+    for (const double value : gradient.d_embedding.view().row(row)) sum += std::abs(value);
+    return sum;
+  };
+  CHECK(norm_of(3) == 0);
+  CHECK(norm_of(2) > 0);
+}
+
 TEST_CASE("gradients need an output head and keys of the same sequence") {
   Pool pool(1);
   const test::Golden headless(kGolden + "bert-headless");

@@ -225,11 +225,11 @@ TEST_CASE("pairs of selected heads equal those of a study of all heads") {
     CHECK(some[m]["rows"] == all[m]["rows"]);
     for (std::size_t a = 0; a < 3; ++a) {
       for (std::size_t b = 0; b < 3; ++b) {
-        const double value = some[m]["values"][a][b];
-        CHECK(value == doctest::Approx(all[m]["values"][heads[a]][heads[b]].get<double>()).epsilon(1e-5));
-        CHECK(value == some[m]["values"][b][a].get<double>());
+        const double value = some[m]["value"][a][b];
+        CHECK(value == doctest::Approx(all[m]["value"][heads[a]][heads[b]].get<double>()).epsilon(1e-5));
+        CHECK(value == some[m]["value"][b][a].get<double>());
       }
-      CHECK(some[m]["values"][a][a] == (m == 0 ? 0 : 1));
+      CHECK(some[m]["value"][a][a] == (m == 0 ? 0 : 1));
     }
   }
 }
@@ -239,13 +239,14 @@ TEST_CASE("the table of pairs has the upper triangles of the matrices") {
   const RunResult csv = run_attnctl({"study", kLlama, "--input", kCorpus, "--measures", "pairs", "--heads",
                                      "0.1,0.3,2.3,3.0,3.2", "--format", "csv", "--table", "pairs"});
   REQUIRE(csv.status == 0);
-  const std::array heads = {"0,1", "0,3", "2,3", "3,0", "3,2"};
-  std::string wanted = "measure,component_a,layer_a,head_a,component_b,layer_b,head_b,value\r\n";
+  const std::array heads = {"0,1,0.1", "0,3,0.3", "2,3,2.3", "3,0,3.0", "3,2,3.2"};
+  std::string wanted = "model,measure,component,layer_a,head_a,name_a,layer_b,head_b,name_b,value\r\n";
   for (const json& matrix : pairs) {
+    CHECK(matrix["names"] == json({"0.1", "0.3", "2.3", "3.0", "3.2"}));
     for (std::size_t a = 0; a < heads.size(); ++a) {
       for (std::size_t b = a + 1; b < heads.size(); ++b) {
-        wanted += matrix["measure"].get<std::string>() + ",," + heads[a] + ",," + heads[b] + "," +
-                  matrix["values"][a][b].dump() + "\r\n";
+        wanted += kLlama + "," + matrix["measure"].get<std::string>() + ",," + heads[a] + "," + heads[b] +
+                  "," + matrix["value"][a][b].dump() + "\r\n";
       }
     }
   }
@@ -272,8 +273,8 @@ TEST_CASE("long blocks are compared by evenly spaced rows with similar results")
   CHECK(sampled[2]["rows"] == 8192);  // 512 floats per row: 16 MiB
   for (std::size_t a = 0; a < 16; ++a) {
     for (std::size_t b = 0; b < 16; ++b) {
-      const double want = whole[0]["values"][a][b];
-      CHECK(std::abs(sampled[0]["values"][a][b].get<double>() - want) <= 0.02);
+      const double want = whole[0]["value"][a][b];
+      CHECK(std::abs(sampled[0]["value"][a][b].get<double>() - want) <= 0.02);
     }
   }
 }
@@ -310,7 +311,7 @@ TEST_CASE("rollout of the last layer agrees with analyze and ends at a layer wit
   REQUIRE(analyze.status == 0);
   const json rolled = json::parse(analyze.out)["rollout"];  // one record per position
   double mean = 0;
-  for (const json& row : rolled) mean += row["values"][0].get<double>() / static_cast<double>(rolled.size());
+  for (const json& row : rolled) mean += row["weight"][0].get<double>() / static_cast<double>(rolled.size());
   for (const json& row : all) {
     if (row["layer"] == 3) CHECK(row["mass"].get<double>() == doctest::Approx(mean).epsilon(1e-5));
   }

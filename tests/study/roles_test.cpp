@@ -111,7 +111,7 @@ TEST_CASE("the heads of tiny-llama have the roles in data/README.md") {
   std::set<std::string> induction, previous, duplicate, sink, all;
   const nlohmann::json document = nlohmann::json::parse(result.out);
   for (const nlohmann::json& role : document.at("roles")) {
-    const std::string head = role["head"];
+    const std::string head = role["name"];
     all.insert(head);
     if (role["role"] == "induction") induction.insert(head);
     if (role["role"] == "duplicate-token") duplicate.insert(head);

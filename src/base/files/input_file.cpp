@@ -154,6 +154,13 @@ void fail_with_errno(const std::string& name, std::string_view what, int error) 
   fail(Status::environment, "{}: cannot {}: {}", name, what, std::generic_category().message(error));
 }
 
+std::uint64_t size_of_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(path, error);
+  if (error) fail_with_errno(escaped(path.string()), "read its size", error.value());
+  return size;
+}
+
 std::string read_file(const std::filesystem::path& path, std::size_t limit, Status absent) {
   std::uint64_t length = 0;
   const Descriptor file = open_regular_file(path, absent, length);
@@ -193,6 +200,9 @@ struct InputStream::Gzip final : Unpacker {
   }
   ~Gzip() override { inflateEnd(&stream); }
   std::string unpack(std::span<char>& space) override {
+    // Zero bytes after a member are padding, such as that of a tape archive.
+    while (at_end && !packed.empty() && packed.front() == 0) packed = packed.subspan(1);
+    if (packed.empty()) return {};
     const auto size = static_cast<uInt>(std::min(space.size(), std::size_t{1} << 30));
     stream.next_in = reinterpret_cast<Bytef*>(packed.data());
     stream.avail_in = static_cast<uInt>(packed.size());

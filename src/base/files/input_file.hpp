@@ -90,6 +90,9 @@ class InputStream {
 /// Throws Error(environment): "NAME: cannot WHAT: No space left on device". `name` must already be escaped.
 [[noreturn]] void fail_with_errno(const std::string& name, std::string_view what, int error);
 
+/// Returns the size of a file in bytes. Throws Error(environment) if it cannot be read.
+[[nodiscard]] std::uint64_t size_of_file(const std::filesystem::path& path);
+
 /// A regular file that is mapped into memory, read-only. If the file becomes shorter or a disk error occurs,
 /// reads from the affected page up to the end return zeros instead of raising SIGBUS, and check() throws.
 /// Call check() before you write results that were computed from the file.

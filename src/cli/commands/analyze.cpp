@@ -128,7 +128,7 @@ void run_analysis(AnalysisRequest options) {
     Results results;
     results.document.head.set("model", analysis::model_record(open.model));
     results.append(inspection.run());
-    writer.write("attnctl.analysis/1", std::move(results));
+    writer.write("attnctl.analysis/2", std::move(results));
   }
   print_warnings(session);
 }

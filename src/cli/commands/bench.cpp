@@ -388,7 +388,7 @@ class BenchRun {
     }
     measure_all(When::after, nullptr);
     session_.progress.end();
-    writer.write("attnctl.bench/1", results());
+    writer.write("attnctl.bench/2", results());
     print_warnings(session_);
   }
 

@@ -86,7 +86,7 @@ void compare(const CompareOptions& options) {
                          fmt::format("the studies skipped different sentences: a has {}, b has {}",
                                      counted(sentences(0), "sentence"), sentences(1)));
   writer.write(
-      "attnctl.comparison/1",
+      "attnctl.comparison/2",
       study::compare_studies(results[0], results[1], {options.top, options.output.plot}, session.warnings));
   print_warnings(session);
 }

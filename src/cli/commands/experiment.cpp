@@ -88,7 +88,7 @@ void run_experiment(const Experiment& experiment, ExperimentOptions& request) {
   ResultWriter writer(target, options, session);
   Results results = textbook::results_of(experiment(session), request.show);
   if (!options.digits) give_own_digits(results);
-  writer.write("attnctl.experiment/1", std::move(results));
+  writer.write("attnctl.experiment/2", std::move(results));
   print_warnings(session);
 }
 
@@ -348,7 +348,8 @@ textbook::ExperimentResult run_scaling(const ExperimentOptions& request, Session
   const ModelRun run(request, request.scaling.seed, session);
   analysis::Temperatures temperatures(run.selection, request.saturation);
   run.observe(temperatures, session);
-  textbook::ExperimentResult result = textbook::scaling_of_model(temperatures.finish(session.pool));
+  textbook::ExperimentResult result =
+      textbook::scaling_of_model(run.open.model.config(), temperatures.finish(session.pool));
   run.describe(result);
   result.parameters.set("saturation", request.saturation);
   return result;
@@ -356,11 +357,22 @@ textbook::ExperimentResult run_scaling(const ExperimentOptions& request, Session
 
 textbook::ExperimentResult run_distance(const ExperimentOptions& request, Session& session) {
   if (!request.has_model()) return textbook::distance_experiment(request.distance);
-  const ModelRun run(request, request.distance.seed, session);
+  ModelRun run(request, request.distance.seed, session);
+  const auto crosses = [&](const model::HeadId& head) {
+    return run.open.model.config().layers[head.layer].component == model::Component::cross;
+  };
+  if (const std::size_t left_out = std::erase_if(run.selection.heads, crosses); left_out > 0)
+    session.warnings.add("cross_left_out",
+                         "left out a head of cross-attention, in which positions belong to two texts",
+                         left_out);
+  if (run.selection.heads.empty())
+    fail(Status::usage,
+         "got only heads of cross-attention, in which positions belong to two texts; add --component encoder "
+         "or decoder");
   analysis::DistanceProfile profile(run.selection);
   run.observe(profile, session);
-  textbook::ExperimentResult result =
-      textbook::distance_of_model(profile.finish(), profile.bins(), request.by == "head");
+  textbook::ExperimentResult result = textbook::distance_of_model(run.open.model.config(), profile.finish(),
+                                                                  profile.bins(), request.by == "head");
   run.describe(result);
   result.parameters.set("by", request.by);
   return result;
@@ -432,7 +444,7 @@ textbook::ExperimentResult run_gradients(const ExperimentOptions& request, Sessi
     session.progress.advance();
   }
   session.progress.end();
-  textbook::ExperimentResult result = textbook::gradients_of_model(inputs);
+  textbook::ExperimentResult result = textbook::gradients_of_model(run.open.model.config(), inputs);
   run.describe(result);
   return result;
 }

@@ -126,7 +126,7 @@ Command explain_command() {
   command.action = [name, options] {
     const Target target = resolve_target(options->output, {});
     Session session(options->run);
-    ResultWriter(target, options->output, session).write("attnctl.definitions/1", explained(*name));
+    ResultWriter(target, options->output, session).write("attnctl.definitions/2", explained(*name));
     print_warnings(session);
   };
   return command;

@@ -72,7 +72,7 @@ void info(const InfoOptions& options) {
   std::optional<analysis::SummarySubject> subject;
   if (has_subject) subject = subject_of(options, open, session.warnings);
   ResultWriter(target, options.output, session)
-      .write("attnctl.info/1", analysis::model_summary(subject, options.asked));
+      .write("attnctl.info/2", analysis::model_summary(subject, options.asked));
   print_warnings(session);
 }
 

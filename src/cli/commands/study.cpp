@@ -194,7 +194,7 @@ namespace {
 Results finished_study(const study::StudyState& state, bool named, Session& session) {
   state.check_data(named, session.warnings);
   Results results;
-  results.document.head.set("schema", "attnctl.study/1")
+  results.document.head.set("schema", "attnctl.study/2")
       .set("attnctl", Record()
                           .set("version", ATTNCTL_VERSION)
                           .set("blas", linalg::blas_name())
@@ -327,7 +327,8 @@ void list_states(const MergeOptions& options) {
   const Table table = make_table("states", {"file", "model", "blocks", "of", "finished"}, std::move(rows));
   Results results{.tables = {table}, .text = {TextTable{"", table}}};
   results.document.sections.push_back({"states", "state", table});
-  writer.write("attnctl.states/1", std::move(results));
+  writer.write("attnctl.states/2", std::move(results));
+  print_warnings(session);
 }
 
 void merge(const MergeOptions& options) {
@@ -375,7 +376,7 @@ void plan(const PlanOptions& options) {
   Session session(options.run);
   OpenStudy study = open_study(options, session.warnings);
   ResultWriter writer(target, options.output, session);
-  writer.write("attnctl.plan/1", study::plan_study(study.input(), request, session.pool, session.progress));
+  writer.write("attnctl.plan/2", study::plan_study(study.input(), request, session.pool, session.progress));
   study.open.encoder.checks.warn(session.warnings);
   print_warnings(session);
 }

@@ -120,7 +120,7 @@ class TokenOutput {
     if (!json_) return out_->write(target_.format.form == inspect::Form::tables ? csv_header() : heading());
     json_->begin(
         Record()
-            .set("schema", "attnctl.tokens/1")
+            .set("schema", "attnctl.tokens/2")
             .set("attnctl", tool_record(session_))
             .set("tokenizer", Record()
                                   .set("path", options_.model.model)

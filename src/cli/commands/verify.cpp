@@ -343,8 +343,9 @@ void verify(const VerifyOptions& options) {
   const auto outside = std::ranges::count_if(
       comparisons, [&](const analysis::Comparison& each) { return !within(each, options.tolerance); });
   const Table table = comparison_table(comparisons, open.model.config(), options.tolerance);
-  writer.write("attnctl.verify/1", verify_results(options, open, batch, table, outside == 0));
-  if (outside == 0) return print_warnings(session);
+  writer.write("attnctl.verify/2", verify_results(options, open, batch, table, outside == 0));
+  print_warnings(session);
+  if (outside == 0) return;
   const auto excess = [](const analysis::Comparison& each) {
     return std::pair(std::isnan(each.max_difference), each.max_difference / each.largest);
   };

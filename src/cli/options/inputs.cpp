@@ -262,7 +262,8 @@ std::vector<std::filesystem::path> files_read(const CommandOptions& options) {
   const auto add = [&](const auto& paths) { files.insert(files.end(), paths.begin(), paths.end()); };
   if (!model.model.empty()) {
     std::error_code ignored;
-    if (model.model.find(' ') != std::string::npos && !std::filesystem::exists(model.model, ignored))
+    const bool like_text = model.model.starts_with('-') || model.model.find(' ') != std::string::npos;
+    if (like_text && !std::filesystem::exists(model.model, ignored))
       fail(Status::environment, "{}: no such file or model; the first argument is MODEL, and texts follow it",
            in_quotes(model.model));
     add(checkpoint::checkpoint_files(model.model));

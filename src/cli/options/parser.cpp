@@ -263,6 +263,33 @@ void build(CLI::App& app, const Command& command) {
     build(*app.add_subcommand(subcommand.name, subcommand.about), subcommand);
 }
 
+bool has_value_option(const Command& command, const std::string& name) {
+  const auto has_name = [&](const Option& option) {
+    const WordList names = option.all_names();
+    return option.takes_value() && std::ranges::find(names, name) != names.end();
+  };
+  const auto has_option = [&](const Command& each) { return has_value_option(each, name); };
+  return std::ranges::any_of(command.options, has_name) ||
+         std::ranges::any_of(command.subcommands, has_option);
+}
+
+/// Returns the arguments in reverse, as CLI11 expects. Splits `--title=` into the option and an empty value,
+/// because CLI11 would use the next argument as the value.
+WordList arguments_of(const Command& root, int argc, char** argv) {
+  WordList words;
+  char** const end = std::find(argv + 1, argv + argc, std::string_view("--"));  // of the options
+  for (int i = argc; i-- > 1;) {
+    std::string word = argv[i];
+    if (argv + i < end && word.starts_with("--") && word.ends_with('=') &&
+        has_value_option(root, word.substr(0, word.size() - 1))) {
+      words.emplace_back();
+      word.pop_back();
+    }
+    words.push_back(std::move(word));
+  }
+  return words;
+}
+
 struct ParsedCommand {
   const CLI::App& app;
   const Command& command;
@@ -284,7 +311,9 @@ std::string argument_fault(const ParsedCommand& parsed, std::string error) {
   const auto found = std::ranges::find_if(unknown, [](const std::string& word) { return word != "--"; });
   if (found == unknown.end()) {
     std::ranges::replace(error, '\n', ' ');
-    return error;
+    const std::size_t required = error.find(" is required");
+    if (required == std::string::npos) return error;
+    return fmt::format("{}; the first argument is {}", error, error.substr(0, required));
   }
   if (found->starts_with('-')) {
     WordList known;
@@ -344,7 +373,7 @@ std::variant<const Command*, std::string> parse_command_line(const Command& root
   CLI::App app{root.about, root.name};
   build(app, root);
   try {
-    app.parse(argc, argv);
+    app.parse(arguments_of(root, argc, argv));
   } catch (const CLI::CallForHelp&) {
     return wrapped_help(app.help());  // the help of the subcommand on the command line
   } catch (const CLI::CallForVersion& version) {

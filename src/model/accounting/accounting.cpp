@@ -307,17 +307,22 @@ std::string number_ranges(const std::vector<std::size_t>& numbers) {
 
 struct SharingRow {
   std::string kind, heads, text;
-  std::vector<std::size_t> layers = {};
+  Component component = Component::none;
+  std::vector<std::size_t> layers = {};  // numbers in the component
 };
 
-void add_to(std::vector<SharingRow>& rows, std::size_t layer, const SharingRow& row) {
-  auto found = std::ranges::find_if(
-      rows, [&](const SharingRow& known) { return known.kind == row.kind && known.text == row.text; });
+void add_to(std::vector<SharingRow>& rows, const LayerConfig& layer, SharingRow row) {
+  row.component = layer.component;
+  const auto same = [&](const SharingRow& known) {
+    return known.kind == row.kind && known.text == row.text && known.component == row.component;
+  };
+  auto found = std::ranges::find_if(rows, same);
   if (found == rows.end()) found = rows.insert(found, row);
-  found->layers.push_back(layer);
+  found->layers.push_back(layer.number);
 }
 
-void add_heads(const AttentionConfig& attention, std::size_t layer, std::vector<SharingRow>& rows) {
+void add_heads(const LayerConfig& layer, std::vector<SharingRow>& rows) {
+  const AttentionConfig& attention = layer.attention;
   std::map<std::size_t, std::vector<std::size_t>> groups;  // of heads; by kv_head()
   for (std::size_t head = 0; head < attention.heads; ++head) groups[attention.kv_head(head)].push_back(head);
   const bool tied = !attention.head_slices.empty();
@@ -484,20 +489,21 @@ std::vector<NamedDefinitions> definitions() {
 Table sharing_table(const ModelConfig& config, const Model* model) {
   std::vector<SharingRow> rows;
   std::map<LayerConfig::Key, std::vector<std::size_t>> sharing;
-  for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored()].push_back(i);
+  for (const LayerConfig& layer : config.layers) sharing[layer.stored()].push_back(layer.number);
   for (const auto& [stored_as, layers] : sharing) {
     if (layers.size() < 2) continue;
-    const std::string text = fmt::format("layers {} share all weights", number_ranges(layers));
-    for (const std::size_t layer : layers) add_to(rows, layer, {"layers", "", text});
+    rows.push_back({"layers", "", fmt::format("layers {} share all weights", number_ranges(layers)),
+                    stored_as.component, layers});
   }
-  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
-    const AttentionConfig& attention = config.layers[layer].attention;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const LayerConfig& layer = config.layers[i];
+    const AttentionConfig& attention = layer.attention;
     if (!attention.key.weight) {
       add_to(rows, layer, {"query_key", "", "W_Q = W_K: there is no W_K, W_Q is used"});
-    } else if (model != nullptr && model->key_is_query(layer)) {
+    } else if (model != nullptr && model->key_is_query(i)) {
       add_to(rows, layer, {"query_key", "", "W_Q = W_K: two tensors with the same values"});
     }
-    add_heads(attention, layer, rows);
+    add_heads(layer, rows);
     for (const auto& [name, parts] : {std::pair("W_Q", attention.query),
                                       {"W_K", attention.key},
                                       {"W_V", attention.value},
@@ -508,10 +514,14 @@ Table sharing_table(const ModelConfig& config, const Model* model) {
   }
   std::vector<std::vector<Cell>> cells;
   for (const SharingRow& row : rows) {
-    cells.push_back(
-        {row.kind, number_ranges(row.layers), row.heads.empty() ? Cell() : Cell(row.heads), row.text});
+    std::vector<Cell>& all = cells.emplace_back();
+    if (config.decoder) all.emplace_back(std::string(name_of(row.component)));
+    all.insert(all.end(),
+               {row.kind, number_ranges(row.layers), row.heads.empty() ? Cell() : Cell(row.heads), row.text});
   }
-  return make_table("sharing", {kSharingColumns.begin(), kSharingColumns.end()}, std::move(cells));
+  std::vector<Column> columns = columns_of(kSharingColumns, {"component", "kind", "layers", "heads", "text"});
+  if (!config.decoder) columns.erase(columns.begin());
+  return make_table("sharing", std::move(columns), std::move(cells));
 }
 
 }  // namespace attnctl::model

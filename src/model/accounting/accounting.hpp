@@ -79,8 +79,9 @@ struct PatternMemory {
 [[nodiscard]] std::vector<NamedDefinitions> definitions();
 
 /// Returns which heads, projections and layers of a model share weights, and which projections are
-/// factorized. Layers with equal kind, heads and text form one row. The column heads is null for the kinds
-/// layers, query_key and factorised. Kinds:
+/// factorized. Layers of one component with equal kind, heads and text form one row. The column component is
+/// only for encoder-decoder models. The column heads is null for the kinds layers, query_key and factorised.
+/// Kinds:
 ///   layers      layers with the same weights
 ///   query_key   W_K equals W_Q: the model has only W_Q, or both are stored with the same bytes
 ///   tied_heads  heads that use the same stored part of W_Q, W_K and W_V

@@ -98,7 +98,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
                         {"hits", count_cell(scores.right(head))},
                         {"count", count_cell(scores.asked())},
                         {"accuracy", real_cell(scores.accuracy(head))},
-                        {"interval", RowInterval{intervals[head], "interval_"}},
+                        {"interval_", intervals[head]},
                         {"nearest", real_cell(baseline(type, kNearest, kAllBlocks))},
                         {"same_string", real_cell(baseline(type, kSameString, kAllBlocks))},
                         {"random", real_cell(baseline(type, kRandom, kAllBlocks))},

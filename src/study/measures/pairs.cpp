@@ -23,8 +23,6 @@ constexpr auto kPairDefinitions = std::to_array<Definition>({
      "from a random sample of rows of the whole corpus",
      "Kornblith et al. 2019; Song et al. 2012"},
     {"measure", "", "", "", "js_divergence, frobenius_cosine or cka"},
-    {"component_a", "", "enc, dec or cross", "", "component of the first head of a pair"},
-    {"component_b", "", "enc, dec or cross", "", "component of the second head of a pair"},
 });
 
 constexpr std::size_t kMaxHeads = 1024;  // half a million pairs, whose sums take 17 MB in the state
@@ -60,8 +58,8 @@ Pairs distinct_pairs(std::size_t heads) {
 /// Returns a table with one row per measure and pair. The rows are generated when they are written, because a
 /// large model can have more than a million rows.
 Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
-  std::vector<Column> columns = {"measure",     "component_a", "layer_a", "head_a",
-                                 "component_b", "layer_b",     "head_b",  "value"};
+  std::vector<Column> columns = {"measure", "component", "layer_a", "head_a", "name_a",
+                                 "layer_b", "head_b",    "name_b",  "value"};
   const auto pairs = std::make_shared<const Pairs>(distinct_pairs(shape.heads.size()));
   const std::size_t rows = matrices.size() * pairs->size();
   const auto shared = std::make_shared<const std::vector<PairMatrix>>(std::move(matrices));
@@ -70,7 +68,11 @@ Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
     const auto [a, b] = (*pairs)[index % pairs->size()];
     auto cell = cells.begin();
     *cell++ = std::string(matrix.name);
-    for (const std::size_t head : {a, b}) cell = std::ranges::move(shape.head_cells(head), cell).out;
+    *cell++ = shape.heads[a].component;
+    for (const std::size_t head : {a, b}) {
+      const std::vector<Cell> of_head = shape.head_cells(head);
+      cell = std::copy(of_head.begin() + 1, of_head.end(), cell);  // without the component
+    }
     *cell = real_cell(matrix.values[a * shape.heads.size() + b]);
   };
   return {"pairs", std::move(columns), rows, fill};
@@ -251,9 +253,9 @@ class PairsMeasure final : public Measure {
     for (const StudyHead& head : shape_.heads) names.emplace_back(head.name);
     for (const PairMatrix& matrix : matrices) {
       items.emplace_back(Record{{{"measure", matrix.name},
-                                 {"heads", names},
+                                 {"names", names},
                                  {"rows", matrix.rows},
-                                 {"values", make_tensor({count, count}, matrix.values)}}});
+                                 {"value", make_tensor({count, count}, matrix.values)}}});
     }
     results.document.sections.push_back({"pairs", "pairs", std::move(items)});
     if (count > 1) results.text.emplace_back(TextTable{"Pairs of heads", extremes_table(shape_, matrices)});

@@ -103,35 +103,6 @@ constexpr auto kDistanceDefinitions = std::to_array<Definition>({
     {"last", "tokens", "from 0", "", "largest distance in the bin"},
 });
 
-/// Adds a CSV table with one row per head and key, for example per offset, and a JSON section with one record
-/// per head. The first `key_columns` columns are the key. A record has one list per other column, and a list
-/// `keys` of the keys; a key of two columns is a pair. `cells_of` returns the rows of a head from its state.
-template <typename State, typename CellsOf>
-void add_series(StudyResults& results, const StudyShape& shape, const std::string& name,
-                const std::vector<Column>& columns, std::size_t key_columns, const std::string& keys,
-                const std::vector<State>& states, const CellsOf& cells_of) {
-  std::vector<Column> all_columns = StudyShape::head_columns();
-  all_columns.insert(all_columns.end(), columns.begin(), columns.end());
-  std::vector<std::vector<Cell>> rows;
-  List items;
-  for (std::size_t h = 0; h < states.size(); ++h) {
-    List key_list;
-    std::vector<List> lists(columns.size());
-    for (const std::vector<Cell>& cells : cells_of(states[h])) {
-      std::vector<Cell>& row = rows.emplace_back(shape.head_cells(h));
-      row.insert(row.end(), cells.begin(), cells.end());
-      key_list.push_back(key_columns == 1 ? Value(cells[0]) : Value(List{cells[0], cells[1]}));
-      for (std::size_t c = key_columns; c < cells.size(); ++c) lists[c].emplace_back(cells[c]);
-    }
-    Record record;
-    record.set("head", shape.heads[h].name).set("rows", states[h].rows).set(keys, std::move(key_list));
-    for (std::size_t c = key_columns; c < columns.size(); ++c) record.set(columns[c], std::move(lists[c]));
-    items.emplace_back(std::move(record));
-  }
-  results.document.sections.push_back({name, name, std::move(items)});
-  results.tables.push_back(make_table(name, std::move(all_columns), std::move(rows)));
-}
-
 /// Sums for one offset. An offset is key position minus query position.
 struct OffsetSums {
   std::uint64_t peaks = 0;  // rows whose largest weight is at this offset
@@ -200,18 +171,20 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
     results.text.push_back(head_grid(
         shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",
         best_shares));
-    const auto cells_of = [](const HeadOffsets& state) {
-      std::vector<std::vector<Cell>> cells;
+    std::vector<ResultRow> rows;
+    for (std::size_t h = 0; h < states_.size(); ++h) {
       for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) {
-        const WeightSums& sums = state.offsets[i].visible;
-        cells.push_back({static_cast<std::int64_t>(i) - analysis::kLargestOffset, count_cell(sums.count),
-                         mean_cell(sums.weight.value(), sums.count),
-                         mean_cell(sums.uniform.value(), sums.count), state.peak_share(i)});
+        const WeightSums& sums = states_[h].offsets[i].visible;
+        rows.push_back({{"head", RowHead{h}},
+                        {"rows", count_cell(states_[h].rows)},
+                        {"offset", Cell(static_cast<std::int64_t>(i) - analysis::kLargestOffset)},
+                        {"count", count_cell(sums.count)},
+                        {"weight", mean_cell(sums.weight.value(), sums.count)},
+                        {"uniform", mean_cell(sums.uniform.value(), sums.count)},
+                        {"peaks", states_[h].peak_share(i)}});
       }
-      return cells;
-    };
-    add_series(results, shape_, "positional", {"offset", "count", "weight", "uniform", "peaks"}, 1, "offsets",
-               states_, cells_of);
+    }
+    add_rows(results, shape_, "positional", "positional", rows);
   }
 
  private:
@@ -298,19 +271,34 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
     }
   }
   void finish(StudyResults& results) const override {
-    const auto cells_of = [](const HeadDistanceSums& state) {
-      std::vector<std::vector<Cell>> cells;
+    const std::array<Column, 5> names = {"first", "last", "pairs", "weight", "uniform"};
+    std::vector<Column> columns = StudyShape::head_columns();
+    columns.emplace_back("rows");
+    std::vector<std::vector<Cell>> rows;
+    List items;  // one record per head, with a list over its bins for each of `names`
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      const HeadDistanceSums& state = states_[h];
+      std::vector<Cell> head = shape_.head_cells(h);
+      head.push_back(count_cell(state.rows));
+      std::array<List, names.size()> lists;
       for (std::size_t b = 0; b < state.bins.size(); ++b) {
         const auto [first, last] = all_bins()[b];
         const WeightSums& sums = state.bins[b];
-        cells.push_back({count_cell(first), count_cell(last), count_cell(sums.count),
-                         mean_cell(sums.weight.value(), state.rows),
-                         mean_cell(sums.uniform.value(), state.rows)});
+        const std::array<Cell, names.size()> cells = {
+            count_cell(first), count_cell(last), count_cell(sums.count),
+            mean_cell(sums.weight.value(), state.rows), mean_cell(sums.uniform.value(), state.rows)};
+        std::vector<Cell>& row = rows.emplace_back(head);
+        row.insert(row.end(), cells.begin(), cells.end());
+        for (std::size_t i = 0; i < names.size(); ++i) lists[i].emplace_back(cells[i]);
       }
-      return cells;
-    };
-    add_series(results, shape_, "distance", {"first", "last", "pairs", "weight", "uniform"}, 2, "bins",
-               states_, cells_of);
+      Record record;
+      for (std::size_t i = 0; i < head.size(); ++i) record.set(columns[i], head[i]);
+      for (std::size_t i = 0; i < names.size(); ++i) record.set(names[i], std::move(lists[i]));
+      items.emplace_back(std::move(record));
+    }
+    columns.insert(columns.end(), names.begin(), names.end());
+    results.document.sections.push_back({"distance", "distance", std::move(items)});
+    results.tables.push_back(make_table("distance", std::move(columns), std::move(rows)));
   }
 
  private:

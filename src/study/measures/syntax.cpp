@@ -270,7 +270,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
             {"hits", count_cell(scores.right(answer))},
             {"count", count_cell(scores.asked())},
             {"accuracy", real_cell(scores.accuracy(answer))},
-            {"interval", RowInterval{interval, "interval_"}},
+            {"interval_", interval},
             {"baseline", real_cell(scores.accuracy(question.baseline))},
             {"baseline_offset", Cell(question.baseline_offset)},
             {"best", Cell(best)},
@@ -278,7 +278,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
             {"accuracy_held_out", real_cell(scores.accuracy(answer, kOddBlocks))},
             {"baseline_held_out", real_cell(scores.accuracy(question.baseline, kOddBlocks))},
             {"shuffled_held_out", real_cell(shuffled(question, answer))},
-            {"gain_interval", RowInterval{gain, "gain_interval_"}}};
+            {"gain_interval_", gain}};
   }
   [[nodiscard]] std::vector<ResultRow> tree_rows(const Bootstrap& bootstrap) const {
     const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin_);
@@ -294,7 +294,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
                       {"hits", count_cell(trees_.right(answer))},
                       {"count", count_cell(trees_.asked())},
                       {"accuracy", real_cell(trees_.accuracy(answer))},
-                      {"interval", RowInterval{intervals[answer], "interval_"}},
+                      {"interval_", intervals[answer]},
                       {"best", Cell(head && best == answer)},
                       {"count_held_out", count_cell(trees_.asked(kOddBlocks))},
                       {"accuracy_held_out", real_cell(trees_.accuracy(answer, kOddBlocks))},

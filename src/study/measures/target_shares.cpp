@@ -53,10 +53,9 @@ std::pair<double, std::size_t> weight_on(std::span<const std::size_t> keys, cons
   return {weight, targets};
 }
 
-void add_head(std::vector<StrongHead>& heads, std::string what, const StudyHead& head,
-              const TargetShare& share) {
+void add_head(std::vector<StrongHead>& heads, std::string what, std::size_t head, const TargetShare& share) {
   if (const auto value = share.value())
-    heads.push_back({std::move(what), head.name, *value, share.uniform_share(), share.count});
+    heads.push_back({std::move(what), head, *value, share.uniform_share(), share.count});
 }
 
 struct HeadTargets {
@@ -126,7 +125,7 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
                         {"uniform", share.uniform_share()},
                         {"rows", count_cell(share.count)},
                         {"rows_without", count_cell(states_[h].rows - share.count)}});
-        add_head(heads[id], names_.of(id), shape_.heads[h], share);
+        add_head(heads[id], names_.of(id), h, share);
       }
     }
     for (auto& [id, of_target] : heads) results.add_strongest(std::move(of_target));
@@ -188,7 +187,7 @@ class RepeatsMeasure final : public PerHead<KindShares> {
                         {"shuffled", twin == nullptr ? Cell() : real_cell(twin->states_[h][i].value())},
                         {"rows", count_cell(share.count)},
                         {"rows_without", count_cell(share.without)}});
-        add_head(heads[i], kKinds[i], shape_.heads[h], share);
+        add_head(heads[i], kKinds[i], h, share);
       }
     }
     for (std::vector<StrongHead>& of_kind : heads) results.add_strongest(std::move(of_kind));
@@ -252,15 +251,14 @@ class RareMeasure final : public PerHead<HeadRare> {
       const auto shuffled = twin == nullptr ? std::nullopt : twin->states_[h].weight.mean();
       rows.push_back({{"head", RowHead{h}},
                       {"weight", real_cell(sums.mean())},
-                      {"", RowInterval{sums.interval()}},
+                      {"", sums.interval()},
                       {"uniform", real_cell(sums.null())},
                       {"shuffled", real_cell(shuffled)},
                       {"peaks", mean_cell(static_cast<double>(state.peaks), sums.rows())},
                       {"rows", count_cell(sums.rows())},
                       {"rows_without", count_cell(state.without)}});
       if (sums.rows() == 0) continue;
-      heads.push_back(
-          {"rarest token", shape_.heads[h].name, *sums.mean(), real_cell(sums.null()), sums.rows()});
+      heads.push_back({"rarest token", h, *sums.mean(), real_cell(sums.null()), sums.rows()});
       results.evidence.push_back(evidence_of(h, "rare-token", "", sums));
       results.evidence.back().shuffled = shuffled;
     }
@@ -331,7 +329,7 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
         rows.push_back({{"head", RowHead{h}},
                         {"kind", text_cell(kProbeKinds[i].name)},
                         {"score", real_cell(sums.mean())},
-                        {"", RowInterval{sums.interval()}},
+                        {"", sums.interval()},
                         {"control", real_cell(control.mean())},
                         {"uniform", real_cell(sums.null())},
                         {"sequences", count_cell(sums.sentences())},

@@ -105,12 +105,25 @@ StudyResults finish_all(const Measures& measures, Pool& pool) {
   return results;
 }
 
-Table strongest_table(const StudyResults& results) {
+Table strongest_table(const StudyResults& results, const StudyShape& shape) {
   std::vector<std::vector<Cell>> rows;
-  for (const StrongHead& each : results.strongest)
-    rows.push_back({each.what, each.head, real_cell(each.value), each.null, count_cell(each.rows)});
-  return with_definitions(
-      make_table("strongest", {"what", "head", "value", "null", "rows"}, std::move(rows)));
+  for (const StrongHead& each : results.strongest) {
+    const StudyHead& head = shape.heads.at(each.head);
+    rows.push_back({each.what, head.component, count_cell(head.layer), count_cell(head.id.head), head.name,
+                    real_cell(each.value), each.null, count_cell(each.rows)});
+  }
+  return with_definitions(make_table(
+      "strongest", {"what", "component", "layer", "head", "name", "value", "null", "rows"}, std::move(rows)));
+}
+
+/// Returns the table with the path of the model as its first column.
+Table with_model_path(Table table, const std::string& path) {
+  table.columns.insert(table.columns.begin(), "model");
+  table.row = [path, row = std::move(table.row)](std::size_t index, std::span<Cell> cells) {
+    cells[0] = path;
+    row(index, cells.subspan(1));
+  };
+  return table;
 }
 
 }  // namespace
@@ -294,7 +307,8 @@ Results study_results(const StudyState& state, Pool& pool) {
   }
   Record summary;
   summary.set("blocks", state.blocks_done()).set("of", state.blocks() ? Value(*state.blocks()) : Value());
-  summary.set("strongest", strongest_table(found));
+  const Table strongest = strongest_table(found, header.shape);
+  summary.set("strongest", strongest);
   for (const auto& [name, value] : found.summary.fields) summary.set(name, value);
 
   Results results;
@@ -323,7 +337,7 @@ Results study_results(const StudyState& state, Pool& pool) {
   std::vector<ResultRow> heads;
   for (std::size_t h = 0; h < header.shape.heads.size(); ++h) {
     ResultRow& row = heads.emplace_back();
-    row = {{"head", RowHead{h, true}}, {"kv_head", count_cell(header.shape.heads[h].kv_head)}};
+    row = {{"head", RowHead{h}}, {"kv_head", count_cell(header.shape.heads[h].kv_head)}};
     if (h < found.head_fields.size()) std::ranges::move(found.head_fields[h], std::back_inserter(row));
   }
   add_rows(results, header.shape, "heads", "head", heads);
@@ -339,13 +353,16 @@ Results study_results(const StudyState& state, Pool& pool) {
   results.subtitle = {header.model_path};
   results.picture_hint = "add the measure roles, or give --plot entropy or another column";
   if (!found.strongest.empty()) {
+    Table table = select_columns(strongest, {"what", "name", "value", "null", "rows"});
+    table.columns[1].name = "head";
     found.text.emplace_back(
-        TextTable{"Strongest heads (null: the value of uniform attention)", strongest_table(found)});
+        TextTable{"Strongest heads (null: the value of uniform attention)", std::move(table)});
   }
   results.append(std::move(found));
   for (View& view : results.pictures)
     std::visit([&](auto& page) { page.subtitle = results.subtitle; }, view.page);
-  for (Table& table : results.tables) table = with_definitions(std::move(table));
+  for (Table& table : results.tables)
+    table = with_definitions(with_model_path(std::move(table), header.model_path));
   std::vector<Warning> warnings = state.warnings();
   if (counts.skipped > 0)
     warnings.push_back({"skipped", "bad sentences were skipped (--skip-bad)", counts.skipped});
