@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "forward/block.hpp"
+#include "study/comparison.hpp"
 #include "study/plan.hpp"
 
 namespace attnctl::study {
@@ -148,7 +149,8 @@ std::span<const MeasureRow> measure_catalogue() {
 }
 
 std::vector<NamedDefinitions> definitions() {
-  std::vector<NamedDefinitions> all = {{"study", kStudyDefinitions}, {"plan", kPlanDefinitions}};
+  std::vector<NamedDefinitions> all = {
+      {"study", kStudyDefinitions}, {"plan", kPlanDefinitions}, {"compare", kComparisonDefinitions}};
   for (const MeasureRow& row : measure_catalogue()) all.push_back({row.name, row.definitions});
   return all;
 }

@@ -281,13 +281,13 @@ struct MeasureRow {
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
 
-/// Returns the definitions of each measure, of columns that several measures have ("study"), and of the plan.
+/// Returns the definitions of each measure, of columns that several measures have ("study"), of the plan and of comparisons.
 [[nodiscard]] std::vector<NamedDefinitions> definitions();
-/// Returns the definition of the column `name` or "TABLE.COLUMN" of a study or plan; nullptr if there is
+/// Returns the definition of the column `name` or "TABLE.COLUMN" of a study, plan or comparison; nullptr if there is
 /// none. The definition of the column best_low of the table trees is the first of trees.best_low, best_low
 /// and low that exists.
 [[nodiscard]] const Definition* definition_of(std::string name);
-/// Returns a table of a study or plan with the definitions of its columns that have one.
+/// Returns a table of a study, plan or comparison with the definitions of its columns that have one.
 [[nodiscard]] Table with_definitions(Table table);
 
 /// The rows of the catalogue, each defined in the file of its measure.

@@ -166,6 +166,7 @@ TEST_CASE("explain knows every column of every table") {
   write("across", "weights data/tiny-llama --across-layers --include weights,subspaces,composition,map");
   write("bert", "study data/tiny-bert --input data/treebank.conllu --null-model 1 --null-shuffle 1");
   write("llama", "study data/tiny-llama --input data/tiny-llama/sentences.jsonl");
+  write("compare.csv", "compare data/tiny-bert data/tiny-llama --input data/sentences.txt");
   write("info", "info data/tiny-llama --shapes --tensors --families");
   for (const std::string name :
        {"averaging", "diversity", "hull", "heads", "positions", "scaling", "kinds", "gradients", "distance"})

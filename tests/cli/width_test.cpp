@@ -42,6 +42,7 @@ TEST_CASE("no line of a text page exceeds the terminal") {
       "tokenize data/tiny-llama --text " + kSentence + " --text-pair " + kSentence,
       "verify data/tiny-bert " + kSentence,
       "study data/tiny-bert --input data/treebank.conllu",
+      "compare data/tiny-bert data/tiny-llama --input data/treebank.conllu",
       "plan data/tiny-bert --input data/sentences.txt --nodes 2 --seconds 1",
       "experiment hull",
   };
@@ -57,7 +58,7 @@ TEST_CASE("no line of a text page exceeds the terminal") {
 TEST_CASE("no line of --help exceeds 80 columns") {
   for (const std::string command :
        {"", "analyze", "weights", "info", "tokenize", "verify", "bench", "experiment", "experiment hull",
-        "experiment kinds", "study", "merge", "plan", "schema", "completion"}) {
+        "experiment kinds", "study", "merge", "compare", "plan", "schema", "completion"}) {
     CAPTURE(command);
     for (const std::string& line : lines_of(shown(command + " --help", 0)))
       CHECK_MESSAGE(report::display_width(line) <= 80, line);

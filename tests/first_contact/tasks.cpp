@@ -361,6 +361,22 @@ std::vector<Task> researcher_tasks() {
                   "--measures metrics",
        .shows = {"CoNLL-U is read as text", "rename the file to .conllu", "Mean entropy (nats)"},
        .piped = {"warning: CoNLL-U is read as text", "\"conllu_as_text\""}},
+      {.number = 35,
+       .words = "Two models in one command",
+       .command = "attnctl compare data/tiny-bert data/tiny-llama --batch-tokens 32 --input "
+                  "data/treebank.conllu",
+       .shows = {"a: data/tiny-bert, b: data/tiny-llama (12 common heads, corpus: data/treebank.conllu)",
+                 "gained positional -1 1.0, 1.1, 2.2, 2.3", "lost positional +1 0.0", "entropy - 2.1 2.182",
+                 "only one study: 0 of a, 4 of b", "no confidence interval"},
+       .piped = {"\"schema\": \"attnctl.comparison/", "\"change\": \"gained\""}},
+      {.number = 35,
+       .words = "Compare two studies",
+       .command = kStudy + "--measures metrics --quiet --state a.state >a.txt && attnctl study "
+                           "data/tiny-llama --batch-tokens 32 --input data/treebank.conllu --measures "
+                           "metrics --quiet --state b.state >b.txt && attnctl compare a.state b.state",
+       .shows = {"a: data/tiny-bert, b: data/tiny-llama", "entropy - 2.1 2.182", "no confidence interval"},
+       .hides = {"Roles gained"},
+       .piped = {"\"schema\": \"attnctl.comparison/", "\"name\": \"2.1\""}},
       {.number = 36,
        .words = "Shards by hand",
        .command = kShard + "1/2 --state 1.state && " + kShard +

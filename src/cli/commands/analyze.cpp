@@ -146,12 +146,6 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
   }
 }
 
-void parse_top(const std::string& word, inspect::InspectRequest& request) {
-  request.top = word == "all" ? inspect::kAllHeads : parse_number(word);
-  if (!request.top || *request.top == 0)
-    fail(Status::usage, "--top: got {}, need a positive number, or all", escaped(word));
-}
-
 void add_pattern_options(Command& command, AnalysisRequest& options) {
   inspect::InspectRequest& request = options.inspect;
   command.add(
@@ -243,19 +237,20 @@ void add_result_options(Command& command, AnalysisRequest& request) {
     std::erase_if(columns, [](const std::string& name) { return !name.ends_with("_rank"); });
   add_table_option(command, request.output, tables);
   add_plot_option(command, request.output, std::move(columns));
-  command.add("Output",
-              {{"--compress", &request.output.compress, "With npz: compress the arrays"},
-               {.names = "--sort",
-                .target = &request.inspect.sort,
-                .help = "With text: sort the table of heads by this column, which is then shown first" +
-                        by_word + ", largest value first",
-                .type = request.with_inputs ? "COLUMN|WORD" : "COLUMN",
-                .offered = texts_of(analysis::metric_definitions(), &Definition::name)},
-               {"--top", [&options = request.inspect](const std::string& word) { parse_top(word, options); },
-                "With text: largest number of heads (default: 20) and of pairs of heads per kind of "
-                "composition (default: 5), or all" +
-                    of_answers,
-                "NUMBER|all"}});
+  command.add(
+      "Output",
+      {{"--compress", &request.output.compress, "With npz: compress the arrays"},
+       {.names = "--sort",
+        .target = &request.inspect.sort,
+        .help = "With text: sort the table of heads by this column, which is then shown first" + by_word +
+                ", largest value first",
+        .type = request.with_inputs ? "COLUMN|WORD" : "COLUMN",
+        .offered = texts_of(analysis::metric_definitions(), &Definition::name)},
+       {"--top", [&options = request.inspect](const std::string& word) { options.top = parse_top(word); },
+        "With text: largest number of heads (default: 20) and of pairs of heads per kind of "
+        "composition (default: 5), or all" +
+            of_answers,
+        "NUMBER|all"}});
   if (request.with_inputs) command.add("Output", {strip_markers_option(request.inspect.strip_markers)});
   add_run_options(command, request.run);
   command.add("Run", {memory_option(request.run, kMemoryHelp),

@@ -1,3 +1,5 @@
+#include "cli/commands/study.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -11,38 +13,13 @@
 #include <fmt/ranges.h>
 
 #include "cli/commands.hpp"
-#include "cli/options/inputs.hpp"
-#include "cli/session.hpp"
 #include "linalg/blas.hpp"
 #include "study/corpus.hpp"
 #include "study/measure.hpp"
 #include "study/plan.hpp"
-#include "study/run_study.hpp"
-#include "study/state/study_state.hpp"
 
 namespace attnctl::cli {
 namespace {
-
-// --- Options that `study` and `plan` share
-
-struct StudyScope : CommandOptions {
-  std::string measures;
-  std::optional<std::string> config_file;
-  study::StudySettings settings;  // the settings from options; open_study() sets the others
-};
-
-/// The model of a study with its complete settings.
-struct OpenStudy {
-  study::StudySettings settings;
-  OpenModel open;
-
-  [[nodiscard]] study::StudyInput input() { return {settings, open.model, open.vocabulary, open.encoder}; }
-};
-
-/// Returns whether the corpus comes from standard input, so that it can be read only once.
-bool reads_standard_input(const StudyScope& scope) {
-  return std::ranges::any_of(scope.inputs.items, &InputItem::is_standard_input);
-}
 
 /// Returns the measures of --measures. By default, returns all measures, except those for which standard
 /// input would be read twice, and adds a warning for them. Throws Error(usage) for an unknown measure, for a
@@ -71,8 +48,25 @@ std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Wa
   return measures;
 }
 
+/// Returns the state in the file of --checkpoint; nullopt without --checkpoint, or if the file does not
+/// exist. Throws Error if the file cannot be read or cannot be written.
+std::optional<study::StudyState> open_checkpoint(const std::optional<std::string>& path) {
+  if (!path) return std::nullopt;
+  std::optional<study::StudyState> state;
+  if (std::filesystem::exists(*path)) state = study::StudyState::read(*path);
+  const OutputFile writable(*path);
+  return state;
+}
+
+}  // namespace
+
+// --- Options and the run that `study`, `plan` and `compare` share
+
+bool reads_standard_input(const StudyScope& scope) {
+  return std::ranges::any_of(scope.inputs.items, &InputItem::is_standard_input);
+}
+
 void add_study_scope(Command& command, StudyScope& scope) {
-  add_model_options(command, scope.model);
   command.add(
       {{"--config-file", &scope.config_file,
         "File with lines KEY = VALUE as in TOML, where KEY is an option of this command without its dashes, "
@@ -124,18 +118,17 @@ void add_study_scope(Command& command, StudyScope& scope) {
         "FILE"}});
 }
 
-/// Throws Error(usage) without --input, if standard input is named twice, or if --stride exceeds
-/// --max-length.
 void require_study_scope(const StudyScope& scope) {
   require_inputs(scope.inputs, "--input");
   if (scope.settings.corpus.stride && scope.settings.corpus.max_length &&
       *scope.settings.corpus.stride > *scope.settings.corpus.max_length)
     fail(Status::usage, "--stride: got {}, need at most --max-length {}", *scope.settings.corpus.stride,
          *scope.settings.corpus.max_length);
+  if (!scope.output.plot.empty() && study::definition_of(scope.output.plot) == nullptr)
+    fail(Status::usage, "--plot {}: no measure has this column; attnctl explain lists the columns",
+         escaped(scope.output.plot));
 }
 
-/// Opens the model and completes the settings. Without --measures, leaves out measures that are limited to
-/// fewer heads than are selected, with a warning. Throws Error(usage) for a measure that cannot be computed.
 OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   std::vector<const study::MeasureRow*> measures = study_measures(scope, warnings);
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
@@ -174,6 +167,35 @@ std::vector<std::filesystem::path> study_files(const StudyScope& scope) {
   return files;
 }
 
+study::StudyState compute_study(OpenStudy& study, Session& session, const study::Shard& shard,
+                                const CheckpointOptions& checkpoint) {
+  std::optional<study::StudyState> resumed = open_checkpoint(checkpoint.path);
+  const study::StudySettings& settings = study.settings;
+  const study::StudyInput input = study.input();
+  study::StudyBeginning beginning = study::begin_study(input, session.pool, session.progress);
+  if (resumed)
+    study::require_same_study(resumed->header(), escaped(*checkpoint.path), beginning.header, "this command");
+  study::StudyState state = resumed ? std::move(*resumed) : study::StudyState(std::move(beginning.header));
+  Warnings ignored;  // random_twins() repeats the warnings of open_model()
+  const std::vector<model::Model> null_models =
+      study::random_twins(input.model, settings.null_models, settings.seed, ignored);
+  study.open.encoder.checks = {};  // begin_study() may have read the corpus already
+  session.progress.begin("study", study::corpus_bytes(settings.corpus), "byte");
+  study::run_study({.input = input,
+                    .pool = session.pool,
+                    .progress = session.progress,
+                    .null_models = null_models,
+                    .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr,
+                    .shard = shard,
+                    .checkpoint = checkpoint.path,
+                    .checkpoint_seconds = checkpoint.seconds},
+                   state);
+  session.progress.end();
+  return state;
+}
+
+namespace {
+
 // --- study and merge
 
 Results finished_study(const study::StudyState& state, bool named, Session& session) {
@@ -199,8 +221,8 @@ void add_result_options(Command& command, CommandOptions& options) {
 
 struct StudyOptions : StudyScope {
   std::string shard;
-  std::optional<std::string> state, checkpoint;
-  double checkpoint_every = 60;
+  std::optional<std::string> state;
+  CheckpointOptions checkpoint;
 };
 
 study::Shard parse_shard(const std::string& text) {
@@ -215,28 +237,15 @@ study::Shard parse_shard(const std::string& text) {
 
 void check_options(const StudyOptions& options, const study::Shard& shard) {
   require_study_scope(options);
-  if (reads_standard_input(options) && (shard.count > 1 || options.state || options.checkpoint))
+  if (reads_standard_input(options) && (shard.count > 1 || options.state || options.checkpoint.path))
     fail(Status::usage, "--input -: cannot be used with --shard, --state or --checkpoint; give a file");
-  if (shard.count > 1 && !options.state && !options.checkpoint)
+  if (shard.count > 1 && !options.state && !options.checkpoint.path)
     fail(Status::usage, "--shard needs --state FILE or --checkpoint FILE, for attnctl merge");
   const OutputOptions& output = options.output;
   if (shard.count > 1 && !(output.path + output.format + output.plot).empty())
     fail(Status::usage,
          "--shard writes a state and no results; remove -o, --format and --plot, and give them to attnctl "
          "merge");
-  if (!output.plot.empty() && study::definition_of(output.plot) == nullptr)
-    fail(Status::usage, "--plot {}: no measure has this column; attnctl explain lists the columns",
-         escaped(output.plot));
-}
-
-/// Returns the state in the file of --checkpoint; nullopt without --checkpoint, or if the file does not
-/// exist. Throws Error if the file cannot be read or cannot be written.
-std::optional<study::StudyState> open_checkpoint(const std::optional<std::string>& path) {
-  if (!path) return std::nullopt;
-  std::optional<study::StudyState> state;
-  if (std::filesystem::exists(*path)) state = study::StudyState::read(*path);
-  const OutputFile writable(*path);
-  return state;
 }
 
 /// Returns the target of the results, or nullopt for one of several shards, which writes only a state. Checks
@@ -244,8 +253,8 @@ std::optional<study::StudyState> open_checkpoint(const std::optional<std::string
 std::optional<Target> study_target(const StudyOptions& options, const study::Shard& shard) {
   std::vector<OutputPath> states;
   if (options.state) states.push_back({"--state", *options.state});
-  if (options.checkpoint && options.checkpoint != options.state)
-    states.push_back({"--checkpoint", *options.checkpoint});
+  if (options.checkpoint.path && options.checkpoint.path != options.state)
+    states.push_back({"--checkpoint", *options.checkpoint.path});
   const std::vector<std::filesystem::path> files = study_files(options);
   if (shard.count == 1) return resolve_target(options.output, files, std::move(states));
   check_outputs(states, files);
@@ -262,29 +271,7 @@ void run_study_command(const StudyOptions& options) {
   if (target) output.emplace(*target, options.output, session);
   std::optional<OutputFile> state_file;
   if (options.state) state_file.emplace(*options.state);
-  std::optional<study::StudyState> resumed = open_checkpoint(options.checkpoint);
-  const study::StudySettings& settings = study.settings;
-  const study::StudyInput input = study.input();
-  study::StudyBeginning beginning = study::begin_study(input, session.pool, session.progress);
-  if (resumed)
-    study::require_same_study(resumed->header(), escaped(*options.checkpoint), beginning.header,
-                              "this command");
-  study::StudyState state = resumed ? std::move(*resumed) : study::StudyState(std::move(beginning.header));
-  Warnings ignored;  // random_twins() repeats the warnings of open_model()
-  const std::vector<model::Model> null_models =
-      study::random_twins(input.model, settings.null_models, settings.seed, ignored);
-  study.open.encoder.checks = {};  // begin_study() may have read the corpus already
-  session.progress.begin("study", study::corpus_bytes(settings.corpus), "byte");
-  study::run_study({.input = input,
-                    .pool = session.pool,
-                    .progress = session.progress,
-                    .null_models = null_models,
-                    .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr,
-                    .shard = shard,
-                    .checkpoint = options.checkpoint,
-                    .checkpoint_seconds = options.checkpoint_every},
-                   state);
-  session.progress.end();
+  const study::StudyState state = compute_study(study, session, shard, options.checkpoint);
   if (state_file) state.write(*state_file);
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
   if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
@@ -405,6 +392,7 @@ void plan(const PlanOptions& options) {
 Command study_command() {
   Command command{.name = "study", .about = "Measure what each head does over a corpus"};
   auto options = std::make_shared<StudyOptions>();
+  add_model_options(command, options->model);
   add_study_scope(command, *options);
   command.add(
       "Shards and restarts",
@@ -413,10 +401,10 @@ Command study_command() {
         "--checkpoint; attnctl merge computes the results from the states of all shards",
         "I/N"},
        {"--state", &options->state, "Write the state of the study to FILE, for attnctl merge", "FILE"},
-       {"--checkpoint", &options->checkpoint,
+       {"--checkpoint", &options->checkpoint.path,
         "Save the state to FILE while the study runs and at Ctrl-C; if FILE exists, continue from it",
         "FILE"},
-       number("--checkpoint-every", &options->checkpoint_every,
+       number("--checkpoint-every", &options->checkpoint.seconds,
               "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
   add_result_options(command, *options);
   const auto line = [](const study::MeasureRow& row) {
@@ -469,6 +457,7 @@ Command merge_command() {
 Command plan_command() {
   Command command{.name = "plan", .about = "Predict the time and memory of a study on several machines"};
   auto options = std::make_shared<PlanOptions>();
+  add_model_options(command, options->model);
   add_study_scope(command, *options);
   command.add("Nodes",
               {number("--nodes", &options->request.nodes,

@@ -250,6 +250,12 @@ Option strip_markers_option(bool& strip_markers) {
           "In text and pictures, show tokens without the marker at their beginning: ful instead of ##ful"};
 }
 
+std::size_t parse_top(const std::string& word) {
+  const std::optional<std::size_t> top = word == "all" ? inspect::kAllHeads : parse_number(word);
+  if (!top || *top == 0) fail(Status::usage, "--top: got {}, need a positive number, or all", escaped(word));
+  return *top;
+}
+
 void add_plot_option(Command& command, OutputOptions& options, std::vector<std::string> columns) {
   command.add("Output", {{.names = "--plot",
                           .target = &options.plot,

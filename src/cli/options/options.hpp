@@ -87,6 +87,8 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
 void add_table_option(Command& command, OutputOptions& options, std::string_view names,
                       const char* help = "write only this table, as one file instead of a folder of tables");
 [[nodiscard]] Option strip_markers_option(bool& strip_markers);
+/// Returns the number of --top; the largest number for "all".
+[[nodiscard]] std::size_t parse_top(const std::string& word);
 /// Adds --plot; completion offers `columns`.
 void add_plot_option(Command& command, OutputOptions& options, std::vector<std::string> columns);
 

@@ -129,7 +129,7 @@ Table with_model_path(Table table, const std::string& path) {
 }  // namespace
 
 void require_same_study(const StudyHeader& header, const std::string& name, const StudyHeader& wanted,
-                        const std::string& wanted_name) {
+                        const std::string& wanted_name, bool any_model) {
   StudyIdentity settings = wanted.identity;
   settings.insert(settings.end(), header.identity.begin(), header.identity.end());
   for (const auto& setting : settings) {
@@ -140,6 +140,7 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
     };
     if (value_of(header) == value_of(wanted)) continue;
     const bool corpus = key == "corpus", model = key == "config" || key == "weights";
+    if (any_model && (model || key == "heads")) continue;
     std::string what = model ? "model" : corpus || key == "state" ? key : "--" + key;
     std::ranges::replace(what, '_', '-');
     const auto described = [&](const StudyHeader& of) {
@@ -149,9 +150,9 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
       if (!corpus) return in_quotes(value);
       return fmt::format("{} ({})", in_quotes(fmt::format("{}", fmt::join(of.files, ", "))), shown(value));
     };
-    fail(Status::bad_input,
-         "{}: belongs to another study: {}: got {}, need {} as in {}; use the same model, corpus and options",
-         name, what, described(header), described(wanted), wanted_name);
+    fail(Status::bad_input, "{}: {}: {}: got {}, need {} as in {}; use the same {}corpus and options", name,
+         any_model ? "cannot be compared" : "belongs to another study", what, described(header),
+         described(wanted), wanted_name, any_model ? "" : "model, ");
   }
 }
 

@@ -189,9 +189,10 @@ class StudyState {
 };
 
 /// Throws Error(bad_input) if the identities differ: FILE: belongs to another study: --seed: got "1", need
-/// "2" as in OTHER. FILE is `name`, and OTHER is `wanted_name`.
+/// "2" as in OTHER. FILE is `name`, and OTHER is `wanted_name`. With `any_model`, the studies may have
+/// different models and heads.
 void require_same_study(const StudyHeader& header, const std::string& name, const StudyHeader& wanted,
-                        const std::string& wanted_name);
+                        const std::string& wanted_name, bool any_model = false);
 
 /// Returns the kernels of the BLAS and of attnctl that computed the blocks: "Haswell/avx2+SkylakeX/avx512".
 [[nodiscard]] std::string kernel_names(const StudyState& state);

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/commands/study.hpp"
+#include "study/comparison.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+struct CompareOptions : StudyScope {
+  std::string a, b;  // models if --input is given, else state files
+  std::optional<std::size_t> top;
+};
+
+/// Reads a state file. Throws Error if not all blocks of the study are done.
+study::StudyState finished_state(const std::string& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored))
+    fail(Status::usage,
+         "{}: is a folder, need a file of attnctl study --state; to compare two models, give --input CORPUS",
+         escaped(file));
+  study::StudyState state = study::StudyState::read(file);
+  if (!state.complete())
+    fail(Status::bad_input,
+         "{}: the study is not finished ({}); give a state with all blocks, such as that of attnctl merge "
+         "--state",
+         escaped(file), counted(state.blocks_done(), "block is done", "blocks are done"));
+  return state;
+}
+
+study::StudyState computed_state(const StudyScope& scope, Session& session) {
+  OpenStudy study = open_study(scope, session.warnings);
+  if (scope.measures.empty())  // leaves out `pairs`, which compare_studies() does not use
+    std::erase_if(study.settings.measures, [](const study::MeasureRow* row) { return row->max_heads > 0; });
+  return compute_study(study, session);
+}
+
+void compare(const CompareOptions& options) {
+  const bool models = !options.inputs.items.empty();
+  if (models) require_study_scope(options);
+  if (reads_standard_input(options))
+    fail(Status::usage, "--input -: compare reads the corpus once for each model; give a file");
+  if (writes_picture(options.output) && options.output.plot.empty())
+    fail(Status::usage, "a picture needs --plot COLUMN, such as --plot entropy");
+  std::vector<StudyScope> scopes(2, options);
+  scopes[0].model.model = options.a;
+  scopes[1].model.model = options.b;
+  std::vector<std::filesystem::path> files = {options.a, options.b};
+  for (const StudyScope& scope : scopes)
+    if (models) std::ranges::move(study_files(scope), std::back_inserter(files));
+  const Target target = resolve_target(options.output, files);
+  Session session(options.run);
+  OutputOptions output = options.output;
+  output.plot.clear();  // compare_studies() makes the picture
+  ResultWriter writer(target, output, session);
+  Warnings repeated;
+  if (models) (void)open_study(scopes[1], repeated);  // fails before the first model is computed
+  std::vector<study::StudyState> states;
+  for (const StudyScope& scope : scopes)
+    states.push_back(models ? computed_state(scope, session) : finished_state(scope.model.model));
+  study::require_same_study(states[1].header(), escaped(options.b), states[0].header(), escaped(options.a),
+                            true);
+  std::vector<Results> results;
+  std::set<std::string> kernels;
+  for (const study::StudyState& state : states) {
+    state.check_data(!options.measures.empty(), session.warnings);
+    results.push_back(study::study_results(state, session.pool));
+    for (const Warning& warning : state.warnings())
+      session.warnings.add(warning.code, warning.message, warning.count);
+    kernels.insert(state.kernels().begin(), state.kernels().end());
+  }
+  if (kernels.size() > 1)
+    session.warnings.add("unlike_kernels",
+                         "the studies were computed with different kernels, which round differently",
+                         kernels.size());
+  const auto sentences = [&states](std::size_t i) { return states[i].counts().sentences; };
+  if (sentences(0) != sentences(1))
+    session.warnings.add("unlike_sentences",
+                         fmt::format("the studies skipped different sentences: a has {}, b has {}",
+                                     counted(sentences(0), "sentence"), sentences(1)));
+  writer.write(
+      "attnctl.comparison/2",
+      study::compare_studies(results[0], results[1], {options.top, options.output.plot}, session.warnings));
+  print_warnings(session);
+}
+
+}  // namespace
+
+Command compare_command() {
+  Command command{.name = "compare", .about = "Compare two studies, or two models over a corpus"};
+  auto options = std::make_shared<CompareOptions>();
+  add_study_scope(command, *options);
+  for (Option& option : command.options)
+    if (option.names != "--input") option.needs = "--input";
+  const auto argument = [&command](const char* name, std::string& target, const char* help) {
+    command.add({{.names = name, .target = &target, .help = help, .type = "STATE|MODEL", .required = true}});
+  };
+  argument("A", options->a,
+           "Without --input: a state file of attnctl study --state. With --input: a model, as MODEL of "
+           "attnctl study");
+  argument("B", options->b, "The study or model to compare with A; the differences are B - A");
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
+  add_table_option(command, options->output, "differences,roles", "table to write (default: differences)");
+  options->output.default_table = "differences";
+  add_plot_option(command, options->output,
+                  texts_of(study::metrics_measure().definitions, &Definition::name));
+  command.add("Output", {{"--top", [options](const std::string& word) { options->top = parse_top(word); },
+                          "With text: largest number of heads per column, and of changed roles, or all "
+                          "(default: text of about 40 lines)",
+                          "NUMBER|all"}});
+  add_worker_options(command, options->run);
+  command.footer =
+      "Both studies must have the same corpus, measures and other settings. Heads with the same layer and "
+      "number are compared.\n"
+      "Examples:\n"
+      "  attnctl compare data/tiny-bert data/tiny-llama --input data/sentences.txt --format text\n"
+      "  attnctl compare data/tiny-bert data/tiny-llama --input data/sentences.txt --measures metrics "
+      "--plot entropy -o entropy.svg\n"
+      "  attnctl study data/tiny-bert --input data/sentences.txt --state a.state && attnctl study "
+      "data/tiny-llama --input data/sentences.txt --state b.state && attnctl compare a.state b.state "
+      "--format text";
+  command.action = [options] { compare(*options); };
+  return command;
+}
+
+}  // namespace attnctl::cli

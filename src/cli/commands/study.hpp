@@ -1,0 +1,54 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/options/inputs.hpp"
+#include "cli/session.hpp"
+#include "study/run_study.hpp"
+#include "study/state/study_state.hpp"
+
+// The options and the run of a study, which `study`, `plan` and `compare` share.
+namespace attnctl::cli {
+
+struct StudyScope : CommandOptions {
+  std::string measures;
+  std::optional<std::string> config_file;
+  study::StudySettings settings;  // the settings from options; open_study() sets the others
+};
+/// Adds the options of the corpus, the heads and the measures, without MODEL.
+void add_study_scope(Command& command, StudyScope& scope);
+
+/// Returns whether the corpus comes from standard input, so that it can be read only once.
+[[nodiscard]] bool reads_standard_input(const StudyScope& scope);
+
+/// Throws Error(usage) without --input, if standard input is named twice, if --stride exceeds --max-length,
+/// or if no measure has the column of --plot.
+void require_study_scope(const StudyScope& scope);
+
+/// Returns the files that a study reads, for check_outputs().
+[[nodiscard]] std::vector<std::filesystem::path> study_files(const StudyScope& scope);
+
+/// The model of a study with its complete settings.
+struct OpenStudy {
+  study::StudySettings settings;
+  OpenModel open;
+
+  [[nodiscard]] study::StudyInput input() { return {settings, open.model, open.vocabulary, open.encoder}; }
+};
+/// Opens the model and completes the settings. Without --measures, leaves out measures that are limited to
+/// fewer heads than are selected, with a warning. Throws Error(usage) for a measure that cannot be computed.
+[[nodiscard]] OpenStudy open_study(const StudyScope& scope, Warnings& warnings);
+
+struct CheckpointOptions {
+  std::optional<std::string> path;
+  double seconds = 60;  // shortest time between two checkpoints
+};
+/// Computes a shard of a study, or continues the one in the checkpoint, if this file exists.
+[[nodiscard]] study::StudyState compute_study(OpenStudy& study, Session& session,
+                                              const study::Shard& shard = {},
+                                              const CheckpointOptions& checkpoint = {});
+
+}  // namespace attnctl::cli
