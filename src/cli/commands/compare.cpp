@@ -98,7 +98,7 @@ Command compare_command() {
   auto options = std::make_shared<CompareOptions>();
   add_study_scope(command, *options);
   for (Option& option : command.options)
-    if (option.names != "--input") option.needs = "--input";
+    if (option.names != "--input" && option.names != "--config-file") option.needs = "--input";
   const auto argument = [&command](const char* name, std::string& target, const char* help) {
     command.add({{.names = name, .target = &target, .help = help, .type = "STATE|MODEL", .required = true}});
   };
