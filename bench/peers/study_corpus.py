@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 BLOCK_TOKENS = 4096  # block size of attnctl, for even and odd blocks
-RUN = 8  # consecutive sentences of a block in the same bootstrap group
+RUN = 8  # consecutive sentences of a block in the same group
 GROUPS = 64
 
 
@@ -21,7 +21,7 @@ class Sentence:
     special: list = None
     pieces: list = None  # [tokens] (begin, end)
     kept: list = field(default_factory=list)  # words with a token
-    group: int = 0  # bootstrap group; even groups contain even blocks
+    group: int = 0  # of sentences; even groups contain even blocks
 
 
 def read(path):

@@ -61,7 +61,7 @@ struct StudyHead {
 /// The heads and settings of a study. They are equal in all blocks and shards of the study.
 struct StudyShape {
   std::vector<StudyHead> heads;  // in ascending order
-  std::uint64_t seed = 0;        // seed of random samples, bootstrap draws and shuffled tokens
+  std::uint64_t seed = 0;        // seed of random samples and shuffled tokens
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
   [[nodiscard]] static std::vector<Column> head_columns() { return {"component", "layer", "head", "name"}; }
@@ -107,21 +107,29 @@ struct StrongHead {
 
 /// Evidence for or against a role of a head, from any measure. role_rows() has the rules that decide.
 struct RoleEvidence {
-  std::size_t head = 0;         // index into StudyShape::heads
-  std::string_view role;        // RoleRow::name
-  std::string detail;           // "-1", "[SEP]", "nsubj to_head"; may be empty
-  std::optional<double> score;  // nullopt: not measured
-  std::optional<double> null;   // score of uniform attention, of a baseline or of a control
-  std::optional<ConfidenceInterval> interval;
-  std::uint64_t count = 0;            // number of rows, word pairs or mentions that were scored
+  std::size_t head = 0;                   // index into StudyShape::heads
+  std::string_view role;                  // RoleRow::name
+  std::string detail;                     // "-1", "[SEP]", "nsubj to_head"; may be empty
+  std::optional<double> score;            // nullopt: not measured
+  std::optional<double> null;             // score of uniform attention, of a baseline or of a control
+  std::optional<ShareEstimate> estimate;  // of the score; nullopt: fewer than two clusters
+  std::uint64_t count = 0;                // number of rows, word pairs or mentions that were scored
+  /// Score minus null, if the null is the accuracy of a baseline on the same word pairs or mentions.
+  std::optional<ShareEstimate> excess = {};
+  std::size_t choices = 1;            // number of scores of which this one is the highest
   std::optional<double> random = {};  // see set_random(); nullopt without random models
   /// Score of the same head with shuffled tokens, for the positions of the original sentence. nullopt if the
   /// study has no shuffles, or if the measure does not run on them (MeasureRow::depends_on_order).
   std::optional<double> shuffled = {};
+
+  /// Returns the 95 % interval of the score.
+  [[nodiscard]] std::optional<ConfidenceInterval> interval() const {
+    return estimate ? std::optional(estimate->interval()) : std::nullopt;
+  }
 };
 [[nodiscard]] inline RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
                                               const RatioSums& sums) {
-  return {head, role, std::move(detail), sums.mean(), sums.null(), sums.interval(), sums.rows()};
+  return {head, role, std::move(detail), sums.mean(), sums.null(), sums.estimate(), sums.rows()};
 }
 
 struct StudyResults : Results {
@@ -152,30 +160,40 @@ struct RoleRow {
   double margin = 0;             // smallest score - null that meets the rule; 0: not required
   bool above_null = true;        // the score must be above all nulls: see meets()
   std::string_view unless = {};  // a head with this role does not get the role of this row; empty: none
+  std::string_view clusters = "sentences";  // what ShareEstimate::clusters counts
+  /// The smallest RoleEvidence::count that meets the rule, and what it counts; 0: not required.
+  std::uint64_t fewest = 0;
+  std::string_view cases = {};
 };
 
 /// Returns the rules, from the most specific role to the least specific.
 [[nodiscard]] std::span<const RoleRow> role_rows();
-/// Returns the rule as text, for example "score >= 0.9; interval above the null".
-[[nodiscard]] std::string rule_of(const RoleRow& row);
+/// Returns the rule as text, for example "at least 10 sentences; score >= 0.9; corrected interval above the
+/// null". Names the number of tests if it is given.
+[[nodiscard]] std::string rule_of(const RoleRow& row, std::size_t tests = 0);
+/// Checks whether the evidence has the cases that the rule of its role requires. Throws std::logic_error if
+/// the role is unknown.
+[[nodiscard]] bool has_cases(const RoleEvidence& evidence);
 /// Checks whether the evidence meets the rule of a role. If RoleRow::above_null is true, the whole interval
-/// must be above the null and above RoleEvidence::shuffled (if set), and the score must be above
-/// RoleEvidence::random (if set). Ignores RoleRow::unless. Returns false for evidence without a score, a null
-/// or an interval.
-[[nodiscard]] bool meets(const RoleRow& row, const RoleEvidence& evidence);
+/// with confidence 1 - 0.05 / `tests` must be above the null and above RoleEvidence::shuffled (if set), and
+/// the score must be above RoleEvidence::random (if set). Ignores RoleRow::unless. Returns false for evidence
+/// without a score, a null or enough cases.
+[[nodiscard]] bool meets(const RoleRow& row, const RoleEvidence& evidence, std::size_t tests = 1);
 
 struct HeadRole {
   const RoleRow* row = nullptr;
   RoleEvidence evidence;
+  std::size_t tests = 1;  // number of tests for which the interval is corrected
 };
 
 /// Sets RoleEvidence::random of the items in `evidence` whose member `null` is set: to `null` plus the
-/// largest (score - null) of the same role in `of_random`, the evidence from the random models. Items whose
-/// role has no such difference in `of_random` do not change.
+/// largest (score - null) of the same role in `of_random`, the evidence from the random models, among items
+/// with enough cases. Items whose role has no such difference in `of_random` do not change.
 void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random);
 
 /// Returns the roles whose rules the evidence meets, without those that RoleRow::unless excludes, sorted by
-/// head, then in the order of role_rows(), then in the order of the evidence. Throws std::logic_error if the
+/// head, then in the order of role_rows(), then in the order of the evidence. The intervals of a role are
+/// corrected for all evidence of this role with enough cases (Bonferroni). Throws std::logic_error if the
 /// evidence is for an unknown role.
 [[nodiscard]] std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence);
 

@@ -10,10 +10,30 @@ namespace attnctl::study {
 namespace {
 
 constexpr std::array kRows = {
-    RoleRow{.name = "induction", .letter = 'I', .metric = "probe.induction", .least = 0.3},
-    RoleRow{.name = "duplicate-token", .letter = 'D', .metric = "probe.duplicate", .least = 0.3},
-    RoleRow{.name = "syntactic", .letter = 'Y', .metric = "relation_accuracy", .margin = 0.1},
-    RoleRow{.name = "coreferent", .letter = 'C', .metric = "coreference_accuracy", .margin = 0.1},
+    RoleRow{.name = "induction",
+            .letter = 'I',
+            .metric = "probe.induction",
+            .least = 0.3,
+            .clusters = "sequences"},
+    RoleRow{.name = "duplicate-token",
+            .letter = 'D',
+            .metric = "probe.duplicate",
+            .least = 0.3,
+            .clusters = "sequences"},
+    RoleRow{.name = "syntactic",
+            .letter = 'Y',
+            .metric = "relation_accuracy",
+            .margin = 0.1,
+            .clusters = "groups of sentences",
+            .fewest = 100,
+            .cases = "word pairs"},
+    RoleRow{.name = "coreferent",
+            .letter = 'C',
+            .metric = "coreference_accuracy",
+            .margin = 0.1,
+            .clusters = "groups of sentences",
+            .fewest = 100,
+            .cases = "mentions"},
     RoleRow{.name = "rare-token", .letter = 'R', .metric = "rare.weight", .least = 0.5, .margin = 0.1},
     RoleRow{.name = "positional", .letter = 'P', .metric = "roles.positional", .least = 0.9},
     RoleRow{.name = "separator", .letter = 'E', .metric = "roles.separator", .least = 0.5},
@@ -31,6 +51,20 @@ constexpr std::array kRows = {
 // weights are rounded to float32.
 constexpr double kRounding = 1e-6;
 
+constexpr std::uint64_t kFewestClusters = 10;
+
+const RoleRow& row_of(const RoleEvidence& evidence) {
+  const auto* const row = std::ranges::find(kRows, evidence.role, &RoleRow::name);
+  if (row == kRows.end()) throw std::logic_error("there is evidence for an unknown role");
+  return *row;
+}
+
+/// Returns the number of cases that a rule requires, as text: "10 sentences".
+std::string cases_of(const RoleRow& row) {
+  const std::string clusters = fmt::format("{} {}", kFewestClusters, row.clusters);
+  return row.fewest == 0 ? clusters : fmt::format("{} {} in {}", row.fewest, row.cases, clusters);
+}
+
 /// The roles of a head, in the order of role_rows().
 using HeadRoles = std::vector<const HeadRole*>;
 
@@ -45,7 +79,7 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
                     {"null", real_cell(evidence.null)},
                     {"shuffled", real_cell(evidence.shuffled)},
                     {"random", real_cell(evidence.random)},
-                    {"", evidence.interval},
+                    {"", evidence.interval()},
                     {"count", std::move(count)},
                     {"rule", Cell(rule)}});
   };
@@ -53,7 +87,7 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
     if (heads[h].empty()) add(h, "", {}, {}, none);
     for (const HeadRole* const role : heads[h]) {
       const RoleEvidence& evidence = role->evidence;
-      std::string rule = rule_of(*role->row);
+      std::string rule = rule_of(*role->row, role->tests);
       if (role->row->above_null && evidence.shuffled) rule += "; interval above shuffled";
       if (role->row->above_null && evidence.random) rule += "; score above random";
       add(h, role->row->name, evidence, count_cell(evidence.count), rule);
@@ -68,9 +102,9 @@ Table strongest(std::vector<HeadRole> roles, const StudyShape& shape) {
       roles, {}, [](const HeadRole& role) { return std::pair(role.row, -role.evidence.score.value_or(0)); });
   std::map<const RoleRow*, std::size_t> shown;
   std::vector<std::vector<Cell>> rows;
-  for (const auto& [row, evidence] : roles) {
+  for (const auto& [row, evidence, tests] : roles) {
     if (++shown[row] > most) continue;
-    const auto [low, high] = interval_cells(evidence.interval);
+    const auto [low, high] = interval_cells(evidence.interval());
     rows.push_back({std::string(1, row->letter), text_cell(row->name), shape.heads[evidence.head].name,
                     text_cell(evidence.detail), real_cell(evidence.score), real_cell(evidence.null),
                     real_cell(evidence.shuffled), real_cell(evidence.random), low, high,
@@ -236,6 +270,7 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
       if (const auto best = best_offset(head)) {
         const std::int64_t offset = static_cast<std::int64_t>(*best) - analysis::kLargestOffset;
         give("positional", (offset > 0 ? "+" : "") + std::to_string(offset), head.offsets[*best]);
+        results.evidence.back().choices = head.offsets.size();
       }
       give("sink", "position 0", head.first);
       for (const auto& [id, sums] : head.specials) give("separator", names_.of(id), sums);
@@ -279,29 +314,37 @@ std::span<const RoleRow> role_rows() {
   return kRows;
 }
 
-std::string rule_of(const RoleRow& row) {
-  std::vector<std::string> parts;
+std::string rule_of(const RoleRow& row, std::size_t tests) {
+  std::vector<std::string> parts = {"at least " + cases_of(row)};
   if (row.least > 0) parts.push_back(fmt::format("score >= {}", row.least));
   if (row.margin > 0) parts.push_back(fmt::format("score >= null + {}", row.margin));
-  if (row.above_null) parts.emplace_back("interval above the null");
+  if (row.above_null && tests == 0) parts.emplace_back("corrected interval above the null");
+  if (row.above_null && tests > 0)
+    parts.push_back("interval above the null, corrected for " + counted(tests, "test"));
   if (!row.unless.empty()) parts.push_back(fmt::format("not {}", row.unless));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-bool meets(const RoleRow& row, const RoleEvidence& evidence) {
-  if (!evidence.score || !evidence.null || !evidence.interval) return false;
+bool has_cases(const RoleEvidence& evidence) {
+  return evidence.estimate && evidence.estimate->clusters >= kFewestClusters &&
+         evidence.count >= row_of(evidence).fewest;
+}
+
+bool meets(const RoleRow& row, const RoleEvidence& evidence, std::size_t tests) {
+  if (!evidence.score || !evidence.null || !has_cases(evidence)) return false;
   if (*evidence.score < row.least) return false;
   if (row.margin > 0 && *evidence.score < *evidence.null + row.margin) return false;
-  if (row.above_null && evidence.random && *evidence.score <= *evidence.random) return false;
-  if (row.above_null && evidence.shuffled && evidence.interval->low <= *evidence.shuffled + kRounding)
-    return false;
-  return !row.above_null || evidence.interval->low > *evidence.null + kRounding;
+  if (!row.above_null) return true;
+  if (evidence.random && *evidence.score <= *evidence.random) return false;
+  const double low = evidence.estimate->interval(tests).low - kRounding;
+  if (evidence.shuffled && low <= *evidence.shuffled) return false;
+  return evidence.excess ? evidence.excess->difference_interval(tests).low > kRounding : low > *evidence.null;
 }
 
 void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random) {
   std::map<std::string_view, double> most;  // largest difference between score and null for each role
   for (const RoleEvidence& each : of_random) {
-    if (!each.score || !each.null) continue;
+    if (!each.score || !each.null || !has_cases(each)) continue;
     const double above = *each.score - *each.null;
     double& largest = most.try_emplace(each.role, above).first->second;
     largest = std::max(largest, above);
@@ -313,11 +356,14 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
 }
 
 std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence) {
+  std::map<const RoleRow*, std::size_t> tests;
+  for (const RoleEvidence& each : evidence) {
+    if (has_cases(each)) tests[&row_of(each)] += each.choices;
+  }
   std::vector<HeadRole> roles;
   for (const RoleEvidence& each : evidence) {
-    const auto* const row = std::ranges::find(kRows, each.role, &RoleRow::name);
-    if (row == kRows.end()) throw std::logic_error("there is evidence for an unknown role");
-    if (meets(*row, each)) roles.push_back({row, each});
+    const RoleRow& row = row_of(each);
+    if (meets(row, each, tests[&row])) roles.push_back({&row, each, tests[&row]});
   }
   std::ranges::stable_sort(roles, {},
                            [](const HeadRole& role) { return std::pair(role.evidence.head, role.row); });
@@ -334,25 +380,43 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   const std::vector<HeadRole> roles = decide_roles(results.evidence);
   std::vector<HeadRoles> heads(shape.heads.size());
   for (const HeadRole& role : roles) heads.at(role.evidence.head).push_back(&role);
-  // The roles with evidence ("induction"), and a legend of the roles that were found ("I induction").
-  std::vector<std::string_view> measured;
+  // The roles that were tested ("induction"), those with too few cases, by the cases that they need, and a
+  // legend of the roles that were found ("I induction").
+  std::vector<std::string_view> tested;
+  std::map<std::string, std::vector<std::string_view>> untested;
   std::vector<std::string> found;
   std::vector<std::string> lines(kRows.size());  // of the legend of the picture
   for (const RoleRow& row : kRows) {
-    if (std::ranges::find(results.evidence, row.name, &RoleEvidence::role) != results.evidence.end())
-      measured.push_back(row.name);
+    const auto of_row = [&row](const RoleEvidence& each) { return each.role == row.name; };
+    const auto of_row_with_cases = [&](const RoleEvidence& each) { return of_row(each) && has_cases(each); };
+    if (std::ranges::any_of(results.evidence, of_row_with_cases))
+      tested.push_back(row.name);
+    else if (std::ranges::any_of(results.evidence, of_row))
+      untested[cases_of(row)].push_back(row.name);
     if (std::ranges::find(roles, &row, &HeadRole::row) == roles.end()) continue;
     found.push_back(fmt::format("{} {}", row.letter, row.name));
     lines[static_cast<std::size_t>(&row - kRows.data())] =
         fmt::format("{}: {}", found.back(), definition_of(std::string(row.metric))->meaning);
   }
   const std::string legend = found.empty() ? "no head has a role" : fmt::format("{}", fmt::join(found, ", "));
-  const std::string none = measured.empty() ? "" : fmt::format("none of {}", fmt::join(measured, ", "));
-  add_rows(results, shape, "roles", "role", role_result_rows(heads, none));
+  std::vector<std::string> none;
+  if (!tested.empty()) none.push_back(fmt::format("none of {}", fmt::join(tested, ", ")));
+  for (const auto& [cases, names] : untested)
+    none.push_back(fmt::format("fewer than {}: {} not tested", cases, fmt::join(names, ", ")));
+  add_rows(results, shape, "roles", "role",
+           role_result_rows(heads, fmt::format("{}", fmt::join(none, "; "))));
   std::vector<Cell> letters;
   for (const HeadRoles& of_head : heads) letters.emplace_back(letters_of(of_head));
   std::vector<PageBlock> text = {head_grid(shape, "Roles (" + legend + ")", letters)};
   if (!roles.empty()) text.emplace_back(TextTable{"Strongest heads by role", strongest(roles, shape)});
+  for (const auto& [cases, names] : untested)
+    text.emplace_back(
+        TextLine{"Too few cases", fmt::format(" for {} (need {})", fmt::join(names, ", "), cases)});
+  const auto unchecked = [](const HeadRole& role) { return role.row->above_null && !role.evidence.random; };
+  if (std::ranges::any_of(roles, unchecked)) {
+    text.emplace_back(TextLine{
+        "Hint", ": run the study with --null-model 5 to compare these roles with those of random models"});
+  }
   results.text.insert(results.text.begin(), text.begin(), text.end());
   results.pictures.push_back({"roles", role_page(heads, shape, std::move(lines))});
 }

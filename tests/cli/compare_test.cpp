@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 
 const std::string kBert = ATTNCTL_SOURCE_DIR "/data/tiny-bert";
 const std::string kLlama = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
-const std::string kSentences = ATTNCTL_SOURCE_DIR "/data/sentences.txt";
+const std::string kCorpus = ATTNCTL_SOURCE_DIR "/data/treebank.conllu";
 
 /// A folder with the states a.state of tiny-bert and b.state of tiny-llama.
 struct TwoStudies {
@@ -28,7 +28,7 @@ struct TwoStudies {
   [[nodiscard]] std::string write(const std::string& name, const std::string& model,
                                   const Words& more = {}) const {
     std::string path = (folder.path() / name).string();
-    Words words = {"study",   model, "--input", kSentences, "--measures", "metrics,special,roles",
+    Words words = {"study",   model, "--input", kCorpus, "--measures", "metrics,special,roles",
                    "--state", path};
     words.insert(words.end(), more.begin(), more.end());
     const RunResult result = run_attnctl(words);
@@ -87,10 +87,9 @@ TEST_CASE("compare computes the studies of two models") {
   const TwoStudies studies;
   const json wanted = document_of({studies.a, studies.b, "--format", "json"});
   const json document = document_of(
-      {kBert, kLlama, "--input", kSentences, "--measures", "metrics,special,roles", "--format", "json"});
+      {kBert, kLlama, "--input", kCorpus, "--measures", "metrics,special,roles", "--format", "json"});
   CHECK(document == wanted);
-  const json all =
-      document_of({kBert, kLlama, "--input", kSentences, "--heads", "0.1,2.3", "--format", "json"});
+  const json all = document_of({kBert, kLlama, "--input", kCorpus, "--heads", "0.1,2.3", "--format", "json"});
   CHECK(all["warnings"].dump().find("heads_left_out") == std::string::npos);
   for (const json& row : all["differences"]) CHECK((row["name"] == "0.1" || row["name"] == "2.3"));
   CHECK(all["differences"].dump().find("\"probe\"") != std::string::npos);
@@ -99,8 +98,7 @@ TEST_CASE("compare computes the studies of two models") {
 TEST_CASE("compare writes text, tables and a picture") {
   const TwoStudies studies;
   const std::string page = compare({studies.a, studies.b, "--format", "text"}).out;
-  CHECK(page.starts_with("a: " + kBert + ", b: " + kLlama + " (12 common heads, corpus: " + kSentences +
-                         ")\n"));
+  CHECK(page.starts_with("a: " + kBert + ", b: " + kLlama + " (12 common heads, corpus: " + kCorpus + ")\n"));
   CHECK(std::ranges::count(page, '\n') <= 50);
   CHECK(page.find("\nDifferences have no confidence interval yet") != std::string::npos);
   const std::string whole = compare({studies.a, studies.b, "--format", "text", "--top", "all"}).out;
@@ -131,8 +129,8 @@ TEST_CASE("compare refuses studies that differ in more than the model") {
   check({studies.a, studies.write("corpus.state", kBert, {"--input", other})}, 3,
         ": cannot be compared: corpus: got ");
   const std::string part = (studies.folder.path() / "part.state").string();
-  REQUIRE(run_attnctl({"study", kBert, "--input", kSentences, "--measures", "metrics,special,roles",
-                       "--shard", "1/2", "--batch-tokens", "16", "--state", part})
+  REQUIRE(run_attnctl({"study", kBert, "--input", kCorpus, "--measures", "metrics,special,roles", "--shard",
+                       "1/2", "--batch-tokens", "16", "--state", part})
               .status == 0);
   check({part, studies.a}, 3, part + ": the study is not finished (");
   check({kBert, kLlama}, 2,
@@ -140,9 +138,9 @@ TEST_CASE("compare refuses studies that differ in more than the model") {
   check({studies.a, studies.b, "--measures", "metrics"}, 2, "--measures");
   check({kBert, kLlama, "--input", "-"}, 2, "--input -: compare reads the corpus once for each model");
   check({studies.a, studies.b, "--format", "svg"}, 2, "--plot COLUMN");
-  check({kBert, kLlama, "--input", kSentences, "--plot", "entropi", "--format", "svg"}, 2,
+  check({kBert, kLlama, "--input", kCorpus, "--plot", "entropi", "--format", "svg"}, 2,
         "--plot entropi: no measure has this column");
-  check({kBert, kLlama, "--input", kSentences, "--measures", "pairs"}, 3, "no numbers of single heads");
+  check({kBert, kLlama, "--input", kCorpus, "--measures", "pairs"}, 3, "no numbers of single heads");
   check({studies.a, studies.b, "--top", "0"}, 2, "--top: got 0, need a positive number, or all");
 }
 

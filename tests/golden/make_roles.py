@@ -3,16 +3,15 @@
 by docs/roles.md.
 
 Patterns are those of transformers in float64. The sequences of the probe come from a second implementation of
-xoshiro256++. Intervals are computed sentence by sentence with SciPy's quantile of Student's t. Reals are compared to
-1e-6.
+xoshiro256++. Intervals are those of make_intervals.py, computed sentence by sentence. Reals are compared to 1e-6.
 """
 
 import numpy as np
-import scipy.stats
 import torch
 import transformers
 
 from float64_mode import float64_throughout
+from make_intervals import wilson
 from study_goldens import MODELS, ROOT, head_keys, write_goldens
 
 PAIRS, LENGTH, SEED = 32, 32, 0
@@ -71,23 +70,27 @@ class Ratio:
 
     def found(self):
         a, null, b = np.array(self.sentences, float).T
-        ratio, count = a.sum() / b.sum(), len(a)
-        error = np.sqrt(count / (count - 1) * ((a - ratio * b) ** 2).sum()) / b.sum()
-        half = scipy.stats.t.ppf(0.975, count - 1) * error
-        return {"score": ratio, "null": null.sum() / b.sum(), "low": max(0.0, ratio - half), "high": min(1.0, ratio + half),
-                "count": int(b.sum())}
+        ratio = a.sum() / b.sum()
+        low, high = wilson(ratio, a, b)
+        return {"score": ratio, "null": null.sum() / b.sum(), "low": low, "high": high, "count": int(b.sum())}
+
+    def corrected_low(self, tests):
+        a, _, b = np.array(self.sentences, float).T
+        return wilson(a.sum() / b.sum(), a, b, tests)[0]
 
 
-def decide(keys, evidence):
-    """Returns the records of the head with these keys. `evidence`: role, detail, found."""
+def decide(keys, evidence, heads):
+    """Returns the records of the head with these keys. `evidence`: role, detail, found, Ratio of at least ten
+    sentences. `heads` is the number of heads."""
     rules = {"induction": (0.3, 0, True), "duplicate-token": (0.3, 0, True), "positional": (0.9, 0, True),
              "separator": (0.5, 0, True), "sink": (0.5, 0, True), "local": (0.5, 0.1, True), "broad": (0.9, None, False)}
     met = []
     for role in rules:
         least, margin, above = rules[role]
-        for which, detail, found in evidence:
+        for which, detail, found, ratio in evidence:
             enough = found["score"] >= least and (margin is None or found["score"] >= found["null"] + margin)
-            if which == role and enough and (not above or found["low"] > found["null"]):
+            tests = heads * (17 if role == "positional" else 1)  # 17 offsets
+            if which == role and enough and (not above or ratio.corrected_low(tests) > found["null"]):
                 met.append(keys | {"role": role, "detail": detail} | found)
     if any(record["role"] == "positional" for record in met):
         met = [record for record in met if record["role"] != "local"]
@@ -182,14 +185,14 @@ def make(name, lines):
                 "kind": kind, "score": found["score"], "low": found["low"], "high": found["high"],
                 "control": control["score"], "uniform": found["null"], "sequences": PAIRS, "rows": found["count"]})
             if role:
-                evidence.append((role, None, found | {"null": control["score"]}))
+                evidence.append((role, None, found | {"null": control["score"]}, probe[head][kind, "repeated"]))
         best = best_offset(corpus[head])
         for (role, detail), ratio in corpus[head].items():
             if role != "positional":
-                evidence.append((role, detail, ratio.found()))
+                evidence.append((role, detail, ratio.found(), ratio))
             elif detail == best:
-                evidence.append((role, f"{detail:+d}" if detail else "0", ratio.found()))
-        document["roles"] += decide(keys, evidence)
+                evidence.append((role, f"{detail:+d}" if detail else "0", ratio.found(), ratio))
+        document["roles"] += decide(keys, evidence, len(corpus))
     return document
 
 

@@ -124,7 +124,7 @@ TEST_CASE("rare and shuffled tokens agree with NumPy") {
     auto [found, wanted] =
         held(name, "rare-", {"--measures", "rare,repeats", "--null-shuffle", "2", "--batch-tokens", "500"});
     CHECK(wanted.size() == 2);
-    // The ends of intervals use Student's t with four decimals.
+    // The ends of intervals have the rounding error of standard errors, times Student's t.
     CHECK(difference(wanted["rare"], found["rare"], "rare", 1e-5) == "");
     for (json& row : wanted["rare"]) {
       row.erase("low");
@@ -140,7 +140,7 @@ TEST_CASE("the probe and the roles over 200 sentences agree with NumPy") {
     CAPTURE(name);
     auto [found, wanted] = held(name, "roles-", {"--measures", "probe,roles", "--batch-tokens", "500"});
     for (const char* const section : {"probe", "roles"}) {
-      // The ends of intervals use Student's t with four decimals.
+      // The ends of intervals have the rounding error of standard errors, times Student's t.
       CHECK(difference(wanted.at(section), found.at(section), section, 1e-5) == "");
       for (json& row : wanted.at(section)) {
         for (const char* const end : {"low", "high"}) row.erase(end);

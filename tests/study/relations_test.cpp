@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <numeric>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -33,12 +32,6 @@ std::string saved(const GroupScores& scores) {
   StateWriter out;
   scores.save(out);
   return out.bytes();
-}
-
-std::set<std::size_t> all_groups() {
-  std::set<std::size_t> groups;
-  for (std::size_t group = 0; group < kGroups; ++group) groups.insert(group);
-  return groups;
 }
 
 /// Returns scores with `asked` questions in every group. Each answer is right with the given probability.
@@ -71,48 +64,43 @@ TEST_CASE("groups belong to even or odd blocks and have similar sizes") {
   CHECK(most < 750);
 }
 
-TEST_CASE("bootstrap intervals have the binomial width and cover the share in 95 % of cases") {
-  const std::set<std::size_t> groups = all_groups();
-  const Bootstrap bootstrap(3, groups);
+TEST_CASE("intervals have the binomial width and cover the share in 95 % of cases") {
   int covered = 0;
   double width = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const auto interval = bootstrap.interval(drawn(50, {0.3}, seed), 0);
+    const auto interval = drawn(50, {0.3}, seed).interval(0);
     REQUIRE(interval);
     covered += interval->low <= 0.3 && 0.3 <= interval->high ? 1 : 0;
     width += (interval->high - interval->low) / 200;
   }
-  CHECK(covered >= 180);  // expected: 190
-  CHECK(covered <= 198);
-  CHECK(width == doctest::Approx(2 * 1.96 * std::sqrt(0.3 * 0.7 / (50.0 * kGroups))).epsilon(0.05));
+  CHECK(covered >= 182);  // expected: 190
+  CHECK(covered <= 199);
+  CHECK(width == doctest::Approx(2 * 1.998 * std::sqrt(0.3 * 0.7 / (50.0 * kGroups))).epsilon(0.05));
 }
 
 TEST_CASE("intervals of constant answers, of paired differences and of too few groups") {
-  const Bootstrap bootstrap(0, all_groups());
   const GroupScores sure = drawn(7, {1.0, 1.0, 0.5}, 1);
-  CHECK(bootstrap.interval(sure, 0) == ConfidenceInterval({1.0, 1.0}));
-  CHECK(bootstrap.interval(sure, 0, kOddBlocks, 1) == ConfidenceInterval({0.0, 0.0}));
-  const auto gain = bootstrap.interval(sure, 0, kOddBlocks, 2);
-  const auto share = bootstrap.interval(sure, 2, kOddBlocks);
-  REQUIRE((gain && share));
-  CHECK(gain->low == doctest::Approx(1 - share->high));
-  CHECK(gain->high == doctest::Approx(1 - share->low));
+  const auto share = sure.interval(0, kOddBlocks);
+  REQUIRE(share);
+  CHECK(share->low == doctest::Approx(0.98).epsilon(0.005));
+  CHECK(share->high == 1);
+  const auto same = sure.estimate(0, kOddBlocks, ScoredBaseline{.answer = 1});
+  CHECK(same->share == 0);
+  CHECK(same->difference_interval().low < -0.005);
+  CHECK(same->difference_interval().high == -same->difference_interval().low);
+  // The interval is that of the hits of the first answer minus those of the second one, each divided by its
+  // scale.
+  const auto gain = sure.estimate(0, kOddBlocks, ScoredBaseline{.answer = 2, .scale = 2});
+  const auto half = sure.estimate(2, kOddBlocks);
+  CHECK(gain->share == doctest::Approx(1 - half->share / 2));
+  CHECK(gain->error == doctest::Approx(half->error / 2));
+  CHECK((gain->count == 7 * 32 && gain->clusters == 32));
   GroupScores few(1);
-  for (const std::size_t group : {0U, 1U, 2U, 3U}) few.group(group)[0] = 10;
-  CHECK_FALSE(bootstrap.interval(few, 0));
+  few.group(0)[0] = 10;
+  CHECK_FALSE(few.interval(0));
   few.group(40)[0] = 1;
-  CHECK(bootstrap.interval(few, 0));
-  CHECK_FALSE(bootstrap.interval(few, 0, kOddBlocks));
-}
-
-TEST_CASE("intervals of several answers equal single intervals") {
-  const Bootstrap bootstrap(4, all_groups());
-  const GroupScores scores = drawn(9, {0.1, 0.5, 0.8, 1.0}, 2);
-  const auto some = bootstrap.intervals(scores, 1, 3);
-  REQUIRE(some.size() == 3);
-  for (std::size_t i = 0; i < 3; ++i) CHECK(some[i] == bootstrap.interval(scores, 1 + i));
-  CHECK(some[0] != some[1]);
-  CHECK_FALSE(bootstrap.intervals(GroupScores(2), 0, 2).back());
+  CHECK(few.interval(0));
+  CHECK_FALSE(few.interval(0, kOddBlocks));
 }
 
 TEST_CASE("best() uses even blocks and prefers the first of equal answers") {
@@ -345,7 +333,8 @@ TEST_CASE(
         CHECK(row.at("accuracy") == Cell(1.0F));
         CHECK(row.at("accuracy_held_out") == Cell(1.0F));
         CHECK(row.at("best") == Cell(true));
-        CHECK(row.at("interval_low") == Cell(1.0F));
+        CHECK(std::get<float>(row.at("interval_low")) < 0.99F);
+        CHECK(row.at("interval_high") == Cell(1.0F));
       }
       // Head 2 attends only from each word to itself, so it never has a hit.
       if (head == 2) CHECK(row.at("hits") == Cell(std::int64_t{0}));

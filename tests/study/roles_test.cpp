@@ -27,6 +27,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+const std::string kTreebank = ATTNCTL_SOURCE_DIR "/data/treebank.conllu";
+
 /// The corpus and settings of a study.
 struct Asked {
   std::uint64_t seed = 0;
@@ -47,7 +49,7 @@ std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked)
                          .null_shuffles = asked.shuffles,
                          .frequencies = {}};
   settings.corpus.files = {{folder.write("corpus.jsonl", asked.text), input::InputFormat::jsonl}};
-  settings.corpus.probe.sequences = 8;
+  settings.corpus.probe.sequences = 10;
   settings.corpus.probe.seed = asked.seed;
   StudyState state(plain_header(settings, model));
   Pool pool(1);
@@ -105,8 +107,8 @@ TEST_CASE("heads of random weights have no roles except broad and local") {
 
 TEST_CASE("the heads of tiny-llama have the roles in data/README.md") {
   const std::string model = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
-  const RunResult result = run_attnctl({"study", model, "--input", model + "/sentences.jsonl", "--measures",
-                                        "probe,roles", "--format", "json"});
+  const RunResult result =
+      run_attnctl({"study", model, "--input", kTreebank, "--measures", "probe,roles", "--format", "json"});
   REQUIRE(result.status == 0);
   std::set<std::string> induction, previous, duplicate, sink, all;
   const nlohmann::json document = nlohmann::json::parse(result.out);
@@ -128,7 +130,7 @@ TEST_CASE("the heads of tiny-llama have the roles in data/README.md") {
 
 TEST_CASE("the picture of roles shows the letters of the grid") {
   const std::string model = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
-  const Words study = {"study", model, "--input", model + "/sentences.jsonl", "--format", "svg"};
+  const Words study = {"study", model, "--input", kTreebank, "--format", "svg"};
   const RunResult result = run_attnctl(study);
   REQUIRE(result.status == 0);
   for (const char* const letters :
@@ -180,46 +182,92 @@ TEST_CASE("docs/roles.md lists all rules") {
   CHECK(shown == wanted);
 }
 
-TEST_CASE("a rule needs its score, its margin and an interval above the null") {
+TEST_CASE("a rule needs its cases, its score, its margin and an interval above the null") {
   const auto row_of = [](std::string_view name) {
     return *std::ranges::find(role_rows(), name, &RoleRow::name);
   };
   struct Case {
     const char* role;
-    double score, null;
-    std::optional<ConfidenceInterval> interval;
+    double score, null, error;
+    std::uint64_t count, clusters;
     bool met;
   };
   const std::vector<Case> cases = {
-      {"induction", 0.5, 0.1, ConfidenceInterval{0.4, 0.6}, true},
-      {"induction", 0.29, 0.1, ConfidenceInterval{0.2, 0.38}, false},    // score below 0.3
-      {"induction", 0.5, 0.1, ConfidenceInterval{0.05, 0.95}, false},    // interval includes the null
-      {"induction", 0.5, 0.1, std::nullopt, false},                      // no interval: only one sentence
-      {"induction", 0.5, 0.5, ConfidenceInterval{0.5, 0.5}, false},      // score equal to the null
-      {"rare-token", 0.7, 0.65, ConfidenceInterval{0.66, 0.74}, false},  // margin too small
-      {"syntactic", 0.45, 0.3, ConfidenceInterval{0.4, 0.5}, true},      // the rule has no smallest score
-      {"syntactic", 0.39, 0.3, ConfidenceInterval{0.35, 0.43}, false},   // margin below 0.1
-      {"broad", 0.97, 1, ConfidenceInterval{0.96, 0.98}, true},          // may be below the null
-      {"broad", 0.8, 1, ConfidenceInterval{0.7, 0.9}, false},
+      {"induction", 0.5, 0.1, 0.05, 1000, 10, true},
+      {"induction", 0.5, 0.1, 0.05, 1000, 9, false},     // too few sequences
+      {"induction", 0.29, 0.1, 0.04, 1000, 10, false},   // score below 0.3
+      {"induction", 0.5, 0.1, 0.25, 1000, 10, false},    // interval includes the null
+      {"induction", 1, 0.9, 0, 10, 10, false},           // equal observations, but few
+      {"induction", 0.5, 0.5, 0, 1'000'000, 10, false},  // score equal to the null
+      {"rare-token", 0.7, 0.65, 0.02, 1000, 10, false},  // margin too small
+      {"syntactic", 0.45, 0.3, 0.02, 1000, 10, true},    // the rule has no smallest score
+      {"syntactic", 0.9, 0.3, 0.02, 99, 10, false},      // too few word pairs
+      {"syntactic", 0.39, 0.3, 0.02, 1000, 10, false},   // margin below 0.1
+      {"broad", 0.97, 1, 0.01, 1000, 10, true},          // may be below the null
+      {"broad", 0.8, 1, 0.1, 1000, 10, false},
   };
   for (const Case& each : cases) {
     CAPTURE(each.role);
     CAPTURE(each.score);
     const RoleRow row = row_of(each.role);
-    const RoleEvidence evidence{0, row.name, "", each.score, each.null, each.interval, 10, {}};
+    RoleEvidence evidence{0, row.name, "", each.score, each.null, std::nullopt, each.count};
+    CHECK_FALSE(meets(row, evidence));  // no estimate: only one sentence
+    evidence.estimate = ShareEstimate{each.score, each.error, each.count, each.clusters};
     CHECK(meets(row, evidence) == each.met);
+    evidence.excess = ShareEstimate{each.score - each.null, 0.3, each.count, each.clusters};
+    CHECK(meets(row, evidence) == (each.met && !row.above_null));  // the difference may be below 0
   }
 }
 
+TEST_CASE("intervals of a role are corrected for its tests") {
+  const ShareEstimate close{0.6, 0.1, 1000, 50};  // 0.6 - 2.01 * 0.1 > 0.38; corrected for 100 tests: 0.23
+  std::vector<RoleEvidence> evidence = {{0, "sink", "", 0.6, 0.38, close, 1000}};
+  CHECK(decide_roles(evidence).size() == 1);
+  CHECK(decide_roles(evidence)[0].tests == 1);
+  evidence.push_back({1, "local", "", 0.6, 0.38, close, 1000});
+  CHECK(decide_roles(evidence).size() == 2);  // other roles do not count
+  for (std::size_t head = 1; head < 100; ++head)
+    evidence.push_back({head, "sink", "", 0.1, 0.38, ShareEstimate{0.1, 0.1, 9, 9}, 9});
+  CHECK(decide_roles(evidence).size() == 2);  // nor do tests with too few cases
+  for (RoleEvidence& each : evidence) each.estimate->clusters = 50;
+  CHECK(decide_roles(evidence).size() == 1);
+  evidence.resize(1);
+  evidence[0].choices = 100;
+  CHECK(decide_roles(evidence).empty());
+}
+
+TEST_CASE("the text says which roles have too few cases, and suggests random models") {
+  const std::string model = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
+  const auto text = [&](const Words& more) {
+    Words words = {"study", model, "--input", model + "/sentences.jsonl", "--measures", "probe,roles"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_attnctl(words).out;
+  };
+  const std::string page = text({"--format", "text"});
+  CHECK(page.find("Roles (I induction)") != std::string::npos);
+  CHECK(page.find("Too few cases for positional, sink, local, broad (need 10 sentences)") !=
+        std::string::npos);
+  CHECK(page.find("--null-model 5") != std::string::npos);
+  CHECK(text({"--format", "text", "--null-model", "1"}).find("--null-model 5") == std::string::npos);
+  const nlohmann::json roles = nlohmann::json::parse(text({"--format", "json"}))["roles"];
+  CHECK(roles[0]["rule"] ==
+        "none of induction, duplicate-token; fewer than 10 sentences: positional, sink, "
+        "local, broad not tested");
+  CHECK(roles[15]["rule"] ==
+        "at least 10 sequences; score >= 0.3; interval above the null, corrected for 16 "
+        "tests");
+}
+
 TEST_CASE("evidence must exceed the null by more than the best random head does") {
-  const ConfidenceInterval sure{0.6, 0.8};
+  const ShareEstimate sure{0.7, 0.01, 1000, 50};
   std::vector<RoleEvidence> evidence = {{0, "sink", "", 0.7, 0.2, sure, 9, {}},
                                         {0, "induction", "", 0.7, 0.1, sure, 9, {}},
-                                        {0, "broad", "", 0.95, 1, ConfidenceInterval{0.9, 1}, 9, {}}};
+                                        {0, "broad", "", 0.95, 1, sure, 9, {}}};
   CHECK(decide_roles(evidence).size() == 3);
   set_random(evidence, {{3, "sink", "", 0.5, 0.3, sure, 9, {}},
                         {1, "sink", "", 0.9, 0.1, sure, 9, {}},  // largest difference from the null: 0.8
                         {2, "sink", "", std::nullopt, 0.3, std::nullopt, 0, {}},
+                        {4, "sink", "", 1, 0.1, ShareEstimate{1, 0, 9, 9}, 9},  // too few sentences
                         {1, "induction", "", 0.15, 0.1, sure, 9, {}},
                         {1, "broad", "", 0.99, 1, sure, 9, {}}});
   CHECK(*evidence[0].random == doctest::Approx(1.0));
@@ -265,7 +313,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a head that is local and positional is only called positional") {
-  const ConfidenceInterval sure{0.95, 1};
+  const ShareEstimate sure{0.97, 0.01, 1000, 50};
   const std::vector<HeadRole> roles = decide_roles({{1, "local", "", 0.97, 0.2, sure, 9, {}},
                                                     {1, "positional", "-1", 0.97, 0.2, sure, 9, {}},
                                                     {0, "local", "", 0.97, 0.2, sure, 9, {}}});

@@ -9,16 +9,20 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "study/measure.hpp"
+#include "study/measures/relations.hpp"
 #include "study/state/state_io.hpp"
+#include "support/temp_dir.hpp"
 
 namespace attnctl::test {
 
 using namespace study;
+using nlohmann::json;
 
 namespace {
 
@@ -183,7 +187,7 @@ TEST_CASE("the content hash is XXH64") {
         "fbcea83c8a378bf1");
 }
 
-/// Reference: NumPy and SciPy, with r = sum a / sum b over four sentences and scipy.stats.t.ppf(0.975, 3).
+/// Reference: wilson() of tests/golden/make_intervals.py over four sentences.
 TEST_CASE("RatioSums::interval agrees with SciPy") {
   RatioSums sums;
   CHECK_FALSE(sums.mean().has_value());
@@ -195,8 +199,8 @@ TEST_CASE("RatioSums::interval agrees with SciPy") {
   CHECK(rest.rows() == 27);
   CHECK(*rest.mean() == doctest::Approx(12.5 / 27));
   CHECK(*rest.null() == doctest::Approx(4.5 / 27));
-  CHECK(rest.interval()->low == doctest::Approx(0.3205202).epsilon(1e-4));
-  CHECK(rest.interval()->high == doctest::Approx(0.6054057).epsilon(1e-4));
+  CHECK(rest.interval()->low == doctest::Approx(0.2124434).epsilon(1e-5));
+  CHECK(rest.interval()->high == doctest::Approx(0.7336889).epsilon(1e-5));
   StateWriter out;
   save_state(out, rest);
   StateReader in(out.bytes(), "state");
@@ -218,22 +222,64 @@ TEST_CASE("RatioSums::interval agrees with SciPy") {
   sums.add({5, 1, 5});
   CHECK_FALSE(sums.interval().has_value());  // only one sentence
   sums.add({1, 1, 5});
-  CHECK(sums.interval()->low == 0);  // clipped to 0
-  CHECK(sums.interval()->high == 1);
+  CHECK(sums.interval()->low == doctest::Approx(0.0033189).epsilon(1e-4));
+  CHECK(sums.interval()->high == doctest::Approx(0.9985222).epsilon(1e-4));
 }
 
-TEST_CASE("student_quantile agrees with SciPy") {
-  for (const auto& row : std::vector<std::pair<std::uint64_t, double>>{{1, 12.706205},
-                                                                       {2, 4.302653},
-                                                                       {5, 2.570582},
-                                                                       {30, 2.042272},
-                                                                       {31, 2.039513},
-                                                                       {40, 2.021075},
-                                                                       {100, 1.983972},
-                                                                       {1000, 1.962339}}) {
-    CAPTURE(row.first);
-    CHECK(student_quantile(row.first) == doctest::Approx(row.second).epsilon(3e-5));
+TEST_CASE("intervals of shares and differences agree with SciPy") {
+  const json golden = json::parse(slurp(ATTNCTL_SOURCE_DIR "/tests/golden/study/intervals.json"));
+  for (const json& row : golden["quantiles"]) {
+    CAPTURE(row.dump());
+    CHECK(student_quantile(row["tail"], row["degrees"]) ==
+          doctest::Approx(row["value"].get<double>()).epsilon(2e-5));
   }
+  const auto check_ends = [](const ConfidenceInterval& found, const json& wanted) {
+    CHECK(std::abs(found.low - wanted["low"].get<double>()) < 2e-5);
+    CHECK(std::abs(found.high - wanted["high"].get<double>()) < 2e-5);
+  };
+  for (const json& row : golden["binomial"]) {  // many clusters of one observation
+    CAPTURE(row.dump());
+    const double n = row["count"], share = row["hits"].get<double>() / n;
+    const ShareEstimate found{share, std::sqrt(share * (1 - share) / n), row["count"], 1'000'000'000};
+    check_ends(found.interval(row["tests"]), row);
+  }
+  for (const json& row : golden["clusters"]) {
+    CAPTURE(row.dump());
+    RatioSums sums;
+    GroupScores scores(2);
+    for (std::size_t i = 0; i < row["a"].size(); ++i) {
+      const std::uint64_t a = row["a"][i], b = row["b"][i], less = row["less"][i];
+      sums.add({static_cast<double>(a), 0, b});
+      scores.group(i) = {b, a, less};
+    }
+    check_ends(sums.estimate()->interval(row["tests"]), row);
+    check_ends(scores.estimate(0)->interval(row["tests"]), row);
+    const auto excess = scores.estimate(0, kAllBlocks, ScoredBaseline{.answer = 1});
+    check_ends(excess->difference_interval(row["tests"]), row["difference"]);
+  }
+}
+
+/// Reference: Newcombe 1998, table I, method 3.
+TEST_CASE("intervals of shares agree with published ones, and equal observations have a width") {
+  struct Row {
+    double hits, count, low, high;
+  };
+  for (const Row& row : std::vector<Row>{{81, 263, 0.2553, 0.3662},
+                                         {15, 148, 0.0624, 0.1605},
+                                         {0, 20, 0, 0.1611},
+                                         {1, 29, 0.0061, 0.1718}}) {
+    CAPTURE(row.hits);
+    const double share = row.hits / row.count;
+    const ShareEstimate found{share, 0, static_cast<std::uint64_t>(row.count), 1'000'000'000};
+    CHECK(std::abs(found.interval().low - row.low) < 5e-5);
+    CHECK(std::abs(found.interval().high - row.high) < 5e-5);
+  }
+  const ShareEstimate equal{1, 0, 5, 5};
+  CHECK(equal.interval().low < 0.6);
+  CHECK(equal.interval(42).low < equal.interval().low);
+  CHECK(equal.interval().high == 1);
+  CHECK(ShareEstimate{0, 0, 5, 5}.difference_interval().high > 0.2);
+  CHECK(ShareEstimate{1 + 1e-9, 0, 5, 5}.interval().high == 1);  // rounding of float32 weights
 }
 
 TEST_CASE("the version of the measure `metrics` belongs to its row metrics") {

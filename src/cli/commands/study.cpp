@@ -416,8 +416,7 @@ Command study_command() {
       "  attnctl study data/tiny-bert --input data/tiny-bert/sentences.jsonl --format text\n"
       "  attnctl study data/tiny-llama --input data/tiny-llama/sentences.jsonl --measures metrics | jq "
       "'.heads[0].entropy'\n"
-      "  attnctl study data/tiny-llama --input data/tiny-llama/sentences.jsonl --measures probe,roles -o "
-      "roles.svg\n"
+      "  attnctl study data/tiny-llama --input data/treebank.conllu --measures probe,roles -o roles.svg\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --checkpoint run.state -o study.json\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --batch-tokens 16 --shard 1/2 --state "
       "1.state";

@@ -85,20 +85,16 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   bool has_data() const override { return mentions_ > 0; }
   bool all_in_even_blocks() const override { return scores_[0].all_even(); }
   void finish(StudyResults& results) const override {
-    std::set<std::size_t> occupied;
-    scores_[0].add_occupied(occupied);
-    const Bootstrap bootstrap(shape_.seed, occupied);
     std::vector<ResultRow> rows;
     for (std::size_t type = 0; type < kTypes.size(); ++type) {
       const GroupScores& scores = scores_[type];
-      const auto intervals = bootstrap.intervals(scores, 0, heads());
       for (std::size_t head = 0; head < heads(); ++head) {
         rows.push_back({{"mention_type", text_cell(kTypes.at(type))},
                         {"head", RowHead{head}},
                         {"hits", count_cell(scores.right(head))},
                         {"count", count_cell(scores.asked())},
                         {"accuracy", real_cell(scores.accuracy(head))},
-                        {"interval_", intervals[head]},
+                        {"interval_", scores.interval(head)},
                         {"nearest", real_cell(baseline(type, kNearest, kAllBlocks))},
                         {"same_string", real_cell(baseline(type, kSameString, kAllBlocks))},
                         {"random", real_cell(baseline(type, kRandom, kAllBlocks))},
@@ -109,7 +105,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
       }
     }
     add_rows(results, shape_, "coreference", "coreference", rows);
-    add_best(results, bootstrap);
+    add_best(results);
     results.summary.set(
         "coreference",
         Record{{{"mentions", mentions_}, {"anaphoric", scores_[0].asked()}, {"left_out", left_out_}}});
@@ -177,30 +173,34 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   }
   /// Adds the best head for each type of mention to the text output and to the evidence. The best head is
   /// chosen on even blocks and scored on odd blocks.
-  void add_best(StudyResults& results, const Bootstrap& bootstrap) const {
+  void add_best(StudyResults& results) const {
     std::vector<std::vector<Cell>> rows;
     for (std::size_t type = 0; type < kTypes.size(); ++type) {
       const GroupScores& scores = scores_[type];
       const auto best = scores.best(0, heads());
       if (!best) continue;
       const auto accuracy = scores.accuracy(*best, kOddBlocks);
-      const auto interval = bootstrap.interval(scores, *best, kOddBlocks);
       const std::array baselines = {baseline(type, kNearest, kOddBlocks),
                                     baseline(type, kSameString, kOddBlocks),
                                     baseline(type, kRandom, kOddBlocks)};
       std::vector<Cell>& row = rows.emplace_back();
       row = {text_cell(kTypes.at(type)), count_cell(scores.asked(kOddBlocks)), shape_.heads[*best].name,
-             score_text(accuracy, interval)};
+             score_text(accuracy, scores.interval(*best, kOddBlocks))};
       for (const auto& each : baselines) row.push_back(real_cell(each));
       if (!accuracy) continue;
-      results.evidence.push_back({.head = *best,
-                                  .role = "coreferent",
-                                  .detail = kTypes.at(type),
-                                  .score = accuracy,
-                                  .null = std::max({baselines[0], baselines[1], baselines[2]}),
-                                  .interval = interval,
-                                  .count = scores.asked(kOddBlocks),
-                                  .shuffled = shuffled(type, *best)});
+      const auto null = std::ranges::max_element(baselines);
+      const auto which = static_cast<std::size_t>(null - baselines.begin());
+      const double scale = which == kRandom ? static_cast<double>(kParts) : 1;
+      results.evidence.push_back(
+          {.head = *best,
+           .role = "coreferent",
+           .detail = kTypes.at(type),
+           .score = accuracy,
+           .null = *null,
+           .estimate = scores.estimate(*best, kOddBlocks),
+           .count = scores.asked(kOddBlocks),
+           .excess = scores.estimate(*best, kOddBlocks, ScoredBaseline{heads() + which, scale}),
+           .shuffled = shuffled(type, *best)});
     }
     results.text.emplace_back(TextTable{
         "Coreference: best head per mention type (chosen on one half of the corpus, scored on the other)",

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/numbers.hpp"
-#include "linalg/gemm.hpp"
 
 namespace attnctl::study {
 namespace {
@@ -22,35 +21,6 @@ double largest_of(std::span<const double> values) {
   }
   for (; i < values.size(); ++i) largest[0] = std::max(largest[0], values[i]);
   return std::max(std::max(largest[0], largest[1]), std::max(largest[2], largest[3]));
-}
-
-/// Returns how often each draw of a Bootstrap from `half` contains each group, [kGroups, kDraws].
-OwnedMatrix<double> draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half) {
-  const std::vector<std::size_t> groups(occupied.lower_bound(half.first), occupied.lower_bound(half.last));
-  OwnedMatrix<double> draws(kGroups, Bootstrap::kDraws);
-  for (std::size_t i = 0; i < draws.cols(); ++i) {
-    Random random(seed, i);
-    for (std::size_t n = 0; n < groups.size(); ++n) draws(groups[random.next() % groups.size()], i) += 1;
-  }
-  return draws;
-}
-
-/// Returns the interval of the middle 95 % of right / asked over the draws with asked > 0; nullopt if there
-/// are none.
-std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::span<const double> right) {
-  std::vector<double> shares(asked.size());
-  std::size_t draws = 0;
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    shares[draws] = right[i] / asked[i];
-    draws += asked[i] > 0 ? 1 : 0;
-  }
-  if (draws == 0) return std::nullopt;
-  shares.resize(draws);
-  std::vector<double> outer(shares.size() / 40 + 1);  // leaves out 2.5 % on each side
-  std::ranges::partial_sort_copy(shares, outer);
-  const double low = outer.back();
-  std::ranges::partial_sort_copy(shares, outer, std::ranges::greater());
-  return ConfidenceInterval{low, outer.back()};
 }
 
 }  // namespace
@@ -168,32 +138,29 @@ std::optional<std::size_t> GroupScores::best(std::size_t first, std::size_t coun
   return first + static_cast<std::size_t>(std::ranges::max_element(hits) - hits.begin());
 }
 
-Bootstrap::Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied)
-    : all_(draw(seed, occupied, kAllBlocks)), odd_(draw(seed, occupied, kOddBlocks)) {}
-
-std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupScores& scores,
-                                                                    std::size_t first, std::size_t count,
-                                                                    Half half,
-                                                                    std::optional<std::size_t> less) const {
-  // Row 0 has the questions. The other rows have the correct answers, minus those of `less` if it is given.
-  OwnedMatrix<double> counts(1 + count, kGroups);
-  std::size_t groups = 0;  // number of groups with questions
-  for (const auto& [number, of_group] : scores.groups()) {
-    if (number < half.first || number >= half.last) continue;
-    if (of_group[0] > 0) ++groups;
-    counts(0, number) = static_cast<double>(of_group[0]);
-    for (std::size_t i = 0; i < count; ++i) {
-      counts(1 + i, number) = static_cast<double>(of_group[1 + first + i]);
-      if (less) counts(1 + i, number) -= static_cast<double>(of_group[1 + *less]);
-    }
+std::optional<ShareEstimate> GroupScores::estimate(std::size_t answer, Half half,
+                                                   std::optional<ScoredBaseline> less) const {
+  ShareEstimate found{.count = asked(half)};
+  double sum = 0;
+  const auto right_in = [&](const std::vector<std::uint64_t>& counts) {
+    const auto hits = static_cast<double>(counts[1 + answer]);
+    return less ? hits - static_cast<double>(counts[1 + less->answer]) / less->scale : hits;
+  };
+  for (const auto& [number, counts] : groups_) {
+    if (number < half.first || number >= half.last || counts[0] == 0) continue;
+    ++found.clusters;
+    sum += right_in(counts);
   }
-  std::vector<std::optional<ConfidenceInterval>> intervals(count);
-  if (groups < kFewest) return intervals;
-  const OwnedMatrix<double>& draws = half.first == 0 ? all_ : odd_;
-  // The products are sums of integers, therefore exact.
-  const OwnedMatrix<double> sums = linalg::product(counts.view(), draws.view());
-  for (std::size_t i = 0; i < count; ++i) intervals[i] = middle(sums.view().row(0), sums.view().row(1 + i));
-  return intervals;
+  if (found.clusters < 2) return std::nullopt;
+  found.share = sum / static_cast<double>(found.count);
+  double residual = 0;
+  for (const auto& [number, counts] : groups_) {
+    if (number < half.first || number >= half.last) continue;
+    const double rest = right_in(counts) - found.share * static_cast<double>(counts[0]);
+    residual += rest * rest;
+  }
+  found.error = cluster_error(residual, found.count, found.clusters);
+  return found;
 }
 
 }  // namespace attnctl::study

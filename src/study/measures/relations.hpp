@@ -78,8 +78,8 @@ class MaximumSpanningTree {
 
 /// Sentences are divided into 64 groups: each run of eight consecutive sequences of a block (or fewer at
 /// the end of the block) is assigned to a random group. Groups 0 to 31 are for sequences of even blocks,
-/// groups 32 to 63 for sequences of odd blocks. A confidence interval needs only the sums of each group, so
-/// the state need not keep the sums of each sentence.
+/// groups 32 to 63 for sequences of odd blocks. The groups are the clusters of confidence intervals, which
+/// need only the sums of each group, so the state need not keep the sums of each sentence.
 constexpr std::size_t kGroups = 64;
 [[nodiscard]] std::size_t group_of(std::uint64_t block, std::size_t sequence);
 
@@ -90,6 +90,12 @@ struct Half {
 constexpr Half kAllBlocks{0, kGroups};
 constexpr Half kEvenBlocks{0, kGroups / 2};
 constexpr Half kOddBlocks{kGroups / 2, kGroups};
+
+/// A baseline of GroupScores, whose correct answers count 1 / scale.
+struct ScoredBaseline {
+  std::size_t answer = 0;
+  double scale = 1;
+};
 
 /// For each group of sentences, the number of questions and the number of correct answers of each head and
 /// baseline. A question is a word pair, an edge or a mention. The measure decides the order of the heads and
@@ -115,14 +121,19 @@ class GroupScores {
     if (count == 0) return std::nullopt;
     return static_cast<double>(right(answer, half)) / static_cast<double>(count);
   }
+  /// Returns the accuracy of an answer, or its accuracy minus that of the baseline `less`. Returns nullopt if
+  /// fewer than two groups have questions.
+  [[nodiscard]] std::optional<ShareEstimate> estimate(std::size_t answer, Half half = kAllBlocks,
+                                                      std::optional<ScoredBaseline> less = {}) const;
+  /// Returns the 95 % interval of the accuracy of an answer, or nullopt without an estimate.
+  [[nodiscard]] std::optional<ConfidenceInterval> interval(std::size_t answer, Half half = kAllBlocks) const {
+    const auto found = estimate(answer, half);
+    return found ? std::optional(found->interval()) : std::nullopt;
+  }
   /// Returns the first index in [first, first + count) with the most correct answers in even blocks, or
   /// nullopt if even blocks have no questions or if `count` is 0.
   [[nodiscard]] std::optional<std::size_t> best(std::size_t first, std::size_t count) const;
   [[nodiscard]] bool all_even() const { return asked(kEvenBlocks) > 0 && asked(kOddBlocks) == 0; }
-  [[nodiscard]] const std::map<std::size_t, std::vector<std::uint64_t>>& groups() const { return groups_; }
-  void add_occupied(std::set<std::size_t>& groups) const {
-    for (const auto& [number, counts] : groups_) groups.insert(number);
-  }
 
   void merge(const GroupScores& other) {
     answers_ = other.answers_;
@@ -149,32 +160,6 @@ class GroupScores {
 
   std::size_t answers_;
   std::map<std::size_t, std::vector<std::uint64_t>> groups_;
-};
-
-/// Bootstrap over groups (Efron 1979). Makes kDraws draws for all blocks and kDraws draws for odd blocks.
-/// Each draw chooses n of the n occupied groups of these blocks, with replacement. The interval holds the
-/// middle 95 % of the draws.
-class Bootstrap {
- public:
-  Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied);
-
-  /// Returns for each answer in [first, first + count) the interval of its share of correct answers, minus
-  /// the share of `less` if it is given. All intervals are nullopt if fewer than kFewest groups of `half`,
-  /// which must be kAllBlocks or kOddBlocks, have questions.
-  [[nodiscard]] std::vector<std::optional<ConfidenceInterval>> intervals(
-      const GroupScores& scores, std::size_t first, std::size_t count, Half half = kAllBlocks,
-      std::optional<std::size_t> less = std::nullopt) const;
-  [[nodiscard]] std::optional<ConfidenceInterval> interval(
-      const GroupScores& scores, std::size_t answer, Half half = kAllBlocks,
-      std::optional<std::size_t> less = std::nullopt) const {
-    return intervals(scores, answer, 1, half, less).front();
-  }
-
-  static constexpr std::size_t kDraws = 1000;
-  static constexpr std::size_t kFewest = 5;
-
- private:
-  OwnedMatrix<double> all_, odd_;  // [kGroups, kDraws]: number of times that a draw contains a group
 };
 
 }  // namespace attnctl::study

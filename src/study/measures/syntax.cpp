@@ -157,33 +157,30 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
   bool has_data() const override { return counts_.sentences > 0; }
   bool all_in_even_blocks() const override { return trees_.all_even(); }
   void finish(StudyResults& results) const override {
-    std::set<std::size_t> occupied;
     std::vector<RelationQuestion> questions;
     for (const auto& [name, scores] : relations_) {
-      scores.add_occupied(occupied);
       for (const bool to_head : {true, false}) questions.emplace_back(name, scores, heads(), to_head);
     }
-    const Bootstrap bootstrap(shape_.seed, occupied);
     std::vector<ResultRow> rows;
     for (const RelationQuestion& each : questions) {
-      const auto intervals = bootstrap.intervals(*each.scores, each.first, heads());
-      for (std::size_t head = 0; head < heads(); ++head)
-        rows.push_back(row(each, head, bootstrap, intervals[head]));
+      for (std::size_t head = 0; head < heads(); ++head) rows.push_back(row(each, head));
       if (!each.best) continue;
       const GroupScores& scores = *each.scores;
-      results.evidence.push_back({.head = *each.best - each.first,
-                                  .role = "syntactic",
-                                  .detail = *each.relation + (each.to_head ? " to_head" : " to_dependent"),
-                                  .score = scores.accuracy(*each.best, kOddBlocks),
-                                  .null = scores.accuracy(each.baseline, kOddBlocks),
-                                  .interval = bootstrap.interval(scores, *each.best, kOddBlocks),
-                                  .count = scores.asked(kOddBlocks),
-                                  .shuffled = shuffled(each, *each.best)});
+      results.evidence.push_back(
+          {.head = *each.best - each.first,
+           .role = "syntactic",
+           .detail = *each.relation + (each.to_head ? " to_head" : " to_dependent"),
+           .score = scores.accuracy(*each.best, kOddBlocks),
+           .null = scores.accuracy(each.baseline, kOddBlocks),
+           .estimate = scores.estimate(*each.best, kOddBlocks),
+           .count = scores.asked(kOddBlocks),
+           .excess = scores.estimate(*each.best, kOddBlocks, ScoredBaseline{each.baseline}),
+           .shuffled = shuffled(each, *each.best)});
     }
     add_rows(results, shape_, "relations", "relation", rows);
-    add_rows(results, shape_, "trees", "tree", tree_rows(bootstrap));
-    results.text.emplace_back(relations_text(questions, bootstrap));
-    results.text.emplace_back(trees_text(bootstrap));
+    add_rows(results, shape_, "trees", "tree", tree_rows());
+    results.text.emplace_back(relations_text(questions));
+    results.text.emplace_back(trees_text());
     results.summary.set("syntax", Record{{{"sentences", counts_.sentences},
                                           {"words", counts_.words},
                                           {"words_without_piece", counts_.words_without_piece},
@@ -257,13 +254,14 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     const auto found = twin->relations_.find(*question.relation);
     return found == twin->relations_.end() ? std::nullopt : found->second.accuracy(answer, kOddBlocks);
   }
-  [[nodiscard]] ResultRow row(const RelationQuestion& question, std::size_t head, const Bootstrap& bootstrap,
-                              const std::optional<ConfidenceInterval>& interval) const {
+  [[nodiscard]] ResultRow row(const RelationQuestion& question, std::size_t head) const {
     const GroupScores& scores = *question.scores;
     const std::size_t answer = question.first + head;
     const bool best = question.best == answer;
+    const auto interval = scores.interval(answer);
     std::optional<ConfidenceInterval> gain;
-    if (best) gain = bootstrap.interval(scores, answer, kOddBlocks, question.baseline);
+    const auto excess = scores.estimate(answer, kOddBlocks, ScoredBaseline{question.baseline});
+    if (best && excess) gain = excess->difference_interval();
     return {{"relation", Cell(*question.relation)},
             {"direction", text_cell(question.to_head ? "to_head" : "to_dependent")},
             {"head", RowHead{head}},
@@ -280,11 +278,10 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
             {"shuffled_held_out", real_cell(shuffled(question, answer))},
             {"gain_interval_", gain}};
   }
-  [[nodiscard]] std::vector<ResultRow> tree_rows(const Bootstrap& bootstrap) const {
+  [[nodiscard]] std::vector<ResultRow> tree_rows() const {
     const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin_);
     std::vector<ResultRow> rows;
     const auto best = trees_.best(0, heads());
-    const auto intervals = bootstrap.intervals(trees_, 0, heads() + kTreeBaselines);
     for (std::size_t answer = 0; answer < heads() + kTreeBaselines; ++answer) {
       const bool head = answer < heads();
       const char* const kind = head ? "head" : answer == heads() + kCombined ? "combined" : "adjacent";
@@ -294,7 +291,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
                       {"hits", count_cell(trees_.right(answer))},
                       {"count", count_cell(trees_.asked())},
                       {"accuracy", real_cell(trees_.accuracy(answer))},
-                      {"interval_", intervals[answer]},
+                      {"interval_", trees_.interval(answer)},
                       {"best", Cell(head && best == answer)},
                       {"count_held_out", count_cell(trees_.asked(kOddBlocks))},
                       {"accuracy_held_out", real_cell(trees_.accuracy(answer, kOddBlocks))},
@@ -304,8 +301,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
   }
   /// Returns a table of the most frequent relations that have a best head, each in the direction in which the
   /// best head exceeds the baseline by more. `questions` has the two directions of a relation side by side.
-  [[nodiscard]] TextTable relations_text(const std::vector<RelationQuestion>& questions,
-                                         const Bootstrap& bootstrap) const {
+  [[nodiscard]] TextTable relations_text(const std::vector<RelationQuestion>& questions) const {
     constexpr std::size_t most = 20;
     const auto gain = [](const RelationQuestion& question) {
       return question.scores->accuracy(*question.best, kOddBlocks).value_or(0) -
@@ -323,23 +319,22 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     std::vector<std::vector<Cell>> rows;
     for (const RelationQuestion* const each : shown) {
       const GroupScores& scores = *each->scores;
-      rows.push_back({*each->relation, text_cell(each->to_head ? "to head" : "to dependent"),
-                      count_cell(scores.asked(kOddBlocks)), shape_.heads[*each->best - each->first].name,
-                      score_text(scores.accuracy(*each->best, kOddBlocks),
-                                 bootstrap.interval(scores, *each->best, kOddBlocks)),
-                      score_text(scores.accuracy(each->baseline, kOddBlocks)), each->baseline_offset});
+      rows.push_back(
+          {*each->relation, text_cell(each->to_head ? "to head" : "to dependent"),
+           count_cell(scores.asked(kOddBlocks)), shape_.heads[*each->best - each->first].name,
+           score_text(scores.accuracy(*each->best, kOddBlocks), scores.interval(*each->best, kOddBlocks)),
+           score_text(scores.accuracy(each->baseline, kOddBlocks)), each->baseline_offset});
     }
     return {
         "Relations: best head per relation (chosen on one half of the corpus, scored on the other)",
         make_table("relations", {"relation", "direction", "count", "head", "accuracy", "baseline", "offset"},
                    std::move(rows))};
   }
-  [[nodiscard]] TextTable trees_text(const Bootstrap& bootstrap) const {
+  [[nodiscard]] TextTable trees_text() const {
     std::vector<std::vector<Cell>> rows;
     const auto add = [&](const std::string& name, std::size_t answer) {
-      rows.push_back(
-          {name, count_cell(trees_.asked(kOddBlocks)),
-           score_text(trees_.accuracy(answer, kOddBlocks), bootstrap.interval(trees_, answer, kOddBlocks))});
+      rows.push_back({name, count_cell(trees_.asked(kOddBlocks)),
+                      score_text(trees_.accuracy(answer, kOddBlocks), trees_.interval(answer, kOddBlocks))});
     };
     if (const auto best = trees_.best(0, heads())) add("head " + shape_.heads[*best].name, *best);
     add("all heads", heads() + kCombined);

@@ -128,31 +128,68 @@ void QuantityMoments::load(StateReader& in) {
   }
 }
 
-std::optional<ConfidenceInterval> RatioSums::interval() const {
+ConfidenceInterval ShareEstimate::interval(std::size_t tests) const {
+  const double p = std::clamp(share, 0.0, 1.0);
+  const double variance = p * (1 - p);  // of one observation that is 0 or 1
+  const auto n = static_cast<double>(count);
+  const double design = variance > 0 ? std::max(1.0, n * error * error / variance) : 1;
+  const double t = student_quantile(0.025 / static_cast<double>(tests), clusters - 1);
+  const double z = t * t * design / n;  // square of the quantile / effective number of observations
+  const double half = std::sqrt(z * variance + z * z / 4);
+  return {std::max(0.0, (p + z / 2 - half) / (1 + z)), std::min(1.0, (p + z / 2 + half) / (1 + z))};
+}
+
+ConfidenceInterval ShareEstimate::difference_interval(std::size_t tests) const {
+  const auto n = static_cast<double>(count);
+  const double t = student_quantile(0.025 / static_cast<double>(tests), clusters - 1);
+  const double half = t * std::hypot(n * error, std::numbers::sqrt2) / (n + 2);
+  const double middle = n * share / (n + 2);
+  return {std::max(-1.0, middle - half), std::min(1.0, middle + half)};
+}
+
+double cluster_error(double residual, std::uint64_t count, std::uint64_t clusters) {
+  const auto n = static_cast<double>(clusters);
+  return std::sqrt(std::max(0.0, residual) * n / (n - 1)) / static_cast<double>(count);
+}
+
+std::optional<ShareEstimate> RatioSums::estimate() const {
   if (sentences_ < 2) return std::nullopt;
-  const auto n = static_cast<double>(sentences_);
   const double ratio = *mean();
   // The sum over all sentences of (sum - ratio * rows)^2.
   const double residual = sum_squared_.value() - 2 * ratio * sum_rows_.value() +
                           ratio * ratio * static_cast<double>(rows_squared_);
-  const double error = std::sqrt(std::max(0.0, residual) * n / (n - 1)) / static_cast<double>(rows_);
-  const double half = student_quantile(sentences_ - 1) * error;
-  return ConfidenceInterval{std::max(0.0, ratio - half), std::min(1.0, ratio + half)};
+  return ShareEstimate{ratio, cluster_error(residual, rows_, sentences_), rows_, sentences_};
 }
 
-double student_quantile(std::uint64_t degrees) {
-  // Fisher and Yates 1963, table III.
-  constexpr std::array table = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060,
-                                2.2622,  2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199,
-                                2.1098,  2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639,
-                                2.0595,  2.0555, 2.0518, 2.0484, 2.0452, 2.0423};
-  if (degrees <= table.size()) return table[degrees - 1];
-  // Abramowitz and Stegun 1964, 26.7.5; accurate to 1e-4 for these degrees of freedom.
-  constexpr double x = 1.959964;
+double student_quantile(double tail, std::uint64_t degrees) {
+  // Returns the largest x in [0, highest] for which the decreasing function `above` exceeds the tail.
+  const auto inverse = [&](double highest, const auto& above) {
+    double low = 0, high = highest;
+    for (int i = 0; i < 60; ++i) (above((low + high) / 2) > tail ? low : high) = (low + high) / 2;
+    return low;
+  };
   const auto v = static_cast<double>(degrees);
-  const double first = (x * x * x + x) / 4;
-  const double second = (5 * std::pow(x, 5) + 16 * x * x * x + 3 * x) / 96;
-  return x + first / v + second / (v * v);
+  if (degrees > 100) {  // Abramowitz and Stegun 1964, 26.7.5
+    const double x = inverse(40, [](double z) { return std::erfc(z / std::numbers::sqrt2) / 2; });
+    const double y = x * x;
+    const double first = (y + 1) / 4;
+    const double second = ((5 * y + 16) * y + 3) / 96;
+    const double third = (((3 * y + 19) * y + 17) * y - 15) / 384;
+    return x * (1 + (first + (second + third / v) / v) / v);
+  }
+  // Abramowitz and Stegun 1964, 26.7.3 and 26.7.4, with t = sqrt(v) tan(angle).
+  const bool odd = degrees % 2 == 1;
+  const double angle = inverse(std::numbers::pi / 2, [&](double a) {
+    const double cosine = std::cos(a);
+    double term = odd ? cosine : 1, sum = 0;
+    for (std::uint64_t k = odd ? 3 : 2; k <= degrees; k += 2) {
+      sum += term;
+      term *= cosine * cosine * static_cast<double>(k - 1) / static_cast<double>(k);
+    }
+    const double within = std::sin(a) * sum;
+    return (1 - (odd ? (a + within) * 2 / std::numbers::pi : within)) / 2;
+  });
+  return std::sqrt(v) * std::tan(angle);
 }
 
 bool DrawnRows::add(const DrawnKey& key, std::vector<float> row) {

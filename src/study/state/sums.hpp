@@ -139,6 +139,26 @@ struct ConfidenceInterval {
   [[nodiscard]] bool operator==(const ConfidenceInterval&) const = default;
 };
 
+/// A share (0 to 1) of observations in clusters, such as rows in sentences, or a difference of two shares.
+struct ShareEstimate {
+  double share = 0;
+  double error = 0;            // standard error of a ratio of sums over clusters: see cluster_error()
+  std::uint64_t count = 0;     // number of observations
+  std::uint64_t clusters = 0;  // at least 2
+
+  /// Returns Wilson's score interval (1927) of a share with confidence 1 - 0.05 / `tests`. Instead of the
+  /// number of observations, uses the effective number, at most `count` (Korn and Graubard 1998); instead of
+  /// the normal quantile, uses that of Student's t with clusters - 1 degrees of freedom.
+  [[nodiscard]] ConfidenceInterval interval(std::size_t tests = 1) const;
+  /// Returns the interval of the difference of two shares of the same observations, with one observation
+  /// more for each of them (Bonett and Price 2012).
+  [[nodiscard]] ConfidenceInterval difference_interval(std::size_t tests = 1) const;
+};
+
+/// Returns the standard error of r = sum a_i / sum b_i over clusters (Cochran 1977, section 6.4). `residual`
+/// is the sum of (a_i - r b_i)^2, and `count` the sum of b_i. `clusters` must be at least 2.
+[[nodiscard]] double cluster_error(double residual, std::uint64_t count, std::uint64_t clusters);
+
 /// The sums over the rows of one sentence, for a mean over the rows of the corpus. If a sentence is cut into
 /// windows, each window counts as a sentence, and so does each probe sequence.
 struct SentenceTerm {
@@ -154,8 +174,8 @@ struct SentenceTerm {
 };
 
 /// The mean of a share (0 to 1) over the rows of all sentences, with a confidence interval. Rows of one
-/// sentence are not independent, so the sentence is the sampling unit (ratio estimator for clusters, Cochran
-/// 1977, section 6.4). One instance adds the sentences of one block.
+/// sentence are not independent, so the sentences are the clusters. One instance adds the sentences of one
+/// block.
 class RatioSums {
  public:
   void add(const SentenceTerm& term) {
@@ -183,9 +203,13 @@ class RatioSums {
   [[nodiscard]] std::uint64_t sentences() const { return sentences_; }
   [[nodiscard]] std::optional<double> mean() const { return per_row(sum_); }
   [[nodiscard]] std::optional<double> null() const { return per_row(null_); }
-  /// Returns the 95 % confidence interval, clipped to [0, 1], from Student's t with sentences() - 1 degrees
-  /// of freedom. Returns nullopt if there are fewer than two sentences.
-  [[nodiscard]] std::optional<ConfidenceInterval> interval() const;
+  /// Returns nullopt if there are fewer than two sentences.
+  [[nodiscard]] std::optional<ShareEstimate> estimate() const;
+  /// Returns the 95 % confidence interval, or nullopt if there are fewer than two sentences.
+  [[nodiscard]] std::optional<ConfidenceInterval> interval() const {
+    const auto found = estimate();
+    return found ? std::optional(found->interval()) : std::nullopt;
+  }
 
  private:
   [[nodiscard]] std::optional<double> per_row(const BlockSum& sum) const {
@@ -198,8 +222,9 @@ class RatioSums {
   CompactSum sum_, null_, sum_squared_, sum_rows_;  // sums over sentences; sum_rows_ is the sum of sum * rows
 };
 
-/// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.
-[[nodiscard]] double student_quantile(std::uint64_t degrees);
+/// Returns the value that Student's t exceeds with probability `tail` (above 0, at most 0.5). `degrees` must
+/// be at least 1. The relative error is below 2e-5 for tails of at least 1e-9.
+[[nodiscard]] double student_quantile(double tail, std::uint64_t degrees);
 
 /// The key of a row (query): a random number, the number of the block, and the row's index in the block.
 struct DrawnKey {
