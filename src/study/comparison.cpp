@@ -257,8 +257,7 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
   results.document.head.set("models", std::move(models));
   results.text = {TextLine{fmt::format("{}", fmt::join(results.subtitle, ", ")),
                            fmt::format(" ({}, corpus: {})", counted(both.size(), "common head"),
-                                       join_texts(std::get<List>(files.data), plain_text))},
-                  TextLine{""}};
+                                       join_texts(std::get<List>(files.data), plain_text))}};
   const auto say = [&results](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
   const std::vector<std::string> names = {"table", "component", "layer", "head", "name",
                                           "key",   "column",    "a",     "b",    "difference"};
@@ -283,6 +282,7 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
     results.text.emplace_back(TextTable{"Largest differences (b - a)", largest, 4});
   else
     say("No number of a head differs.");
+  results.text.emplace_back(TextLine{});
   say("Differences have no confidence interval yet, so small ones may be chance.");
   if (!request.plot.empty())
     results.pictures.push_back(

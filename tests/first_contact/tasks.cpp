@@ -401,7 +401,7 @@ std::vector<Task> researcher_tasks() {
                  "need \"data/tiny-bert\"", "as in bert.state"}},
       {.number = 37,
        .words = "Which shards are finished?",
-       .command = kShard + "1/2 --state 1.state && attnctl merge --status . --columns all",
+       .command = kShard + "1/2 --state 1.state && attnctl merge --status .",
        .shows = {"file model blocks of finished", "1.state data/tiny-bert", "yes"},
        .hides = {"attnctl:"},
        .piped = {"\"model\": \"data/tiny-bert\"", "\"finished\": true"}},
