@@ -119,6 +119,8 @@ TEST_CASE("texts after MODEL are inputs, in order with --text") {
   check_command_refuses(
       {"tokenize", kBert, "data/sentences.txt"},
       {.status = Status::usage, .parts = {"data/sentences.txt: is a path", "--input data/sentences.txt"}});
+  check_command_refuses({"tokenize", kBert, kLlama},
+                        {.status = Status::usage, .parts = {"use attnctl compare MODEL " + kLlama}});
   for (const std::string option : {"--input", "--text"}) {
     check_command_refuses({"tokenize", kBert, "--text", "-", option, "-"},
                           {.status = Status::usage, .parts = {"standard input can be read only once"}});

@@ -75,6 +75,11 @@ void add_texts(Command& command, InputOptions& options) {
       command, "TEXT", "", "Text, as with --text; the name of an existing file is an error",
       [&options](const std::string& value) {
         std::error_code ignored;
+        if (std::filesystem::is_directory(value, ignored))
+          fail(Status::usage,
+               "{0}: is a folder, and only one MODEL can be given; to compare two models, use attnctl compare "
+               "MODEL {0} --input FILE; for this text, give --text {0}",
+               escaped(value));
         if (std::filesystem::exists(value, ignored))
           fail(Status::usage, "{0}: is a path; give --input {0}, or --text {0} for this text",
                escaped(value));
