@@ -74,10 +74,11 @@ TextTable head_grid(const StudyShape& shape, std::string title, const std::vecto
   return {std::move(title), make_table("grid", std::move(columns), std::move(rows))};
 }
 
-Cell score_text(const std::optional<double>& share, const std::optional<ConfidenceInterval>& interval) {
+Cell score_text(const std::optional<double>& share, const std::optional<ShareEstimate>& estimate) {
   if (!share) return {};
-  if (!interval) return fmt::format("{:.3f}", *share);
-  return fmt::format("{:.3f} ({:.3f} to {:.3f})", *share, interval->low, interval->high);
+  if (!estimate) return fmt::format("{:.3f}", *share);
+  const ConfidenceInterval interval = estimate->interval();
+  return fmt::format("{:.3f} ({:.3f} to {:.3f})", *share, interval.low, interval.high);
 }
 
 void StudyResults::append(StudyResults&& other) {

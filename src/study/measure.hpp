@@ -47,6 +47,9 @@ constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset f
   if (!interval) return {};
   return {real_cell(interval->low), real_cell(interval->high)};
 }
+[[nodiscard]] inline std::array<Cell, 2> interval_cells(const std::optional<ShareEstimate>& estimate) {
+  return interval_cells(estimate ? std::optional(estimate->interval()) : std::nullopt);
+}
 
 /// A head of a study, with everything that results print about the head, because the model is not available
 /// when states are merged.
@@ -85,9 +88,9 @@ struct HeadGrid {
 };
 [[nodiscard]] TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells);
 
-/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an interval.
+/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an estimate of the score.
 [[nodiscard]] Cell score_text(const std::optional<double>& share,
-                              const std::optional<ConfidenceInterval>& interval = {});
+                              const std::optional<ShareEstimate>& estimate = {});
 
 struct StrongHead {
   std::string what;      // what the value measures: "previous", "[SEP]"
@@ -113,11 +116,6 @@ struct RoleEvidence {
   /// Score of the same head with shuffled tokens, for the positions of the original sentence. nullopt if the
   /// study has no shuffles, or if the measure does not run on them (MeasureRow::depends_on_order).
   std::optional<double> shuffled = {};
-
-  /// Returns the 95 % interval of the score.
-  [[nodiscard]] std::optional<ConfidenceInterval> interval() const {
-    return estimate ? std::optional(estimate->interval()) : std::nullopt;
-  }
 };
 [[nodiscard]] inline RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
                                               const RatioSums& sums) {

@@ -9,43 +9,21 @@
 namespace attnctl::study {
 namespace {
 
+// clang-format off
 constexpr std::array kRows = {
-    RoleRow{.name = "induction",
-            .letter = 'I',
-            .metric = "probe.induction",
-            .least = 0.3,
-            .clusters = "sequences"},
-    RoleRow{.name = "duplicate-token",
-            .letter = 'D',
-            .metric = "probe.duplicate",
-            .least = 0.3,
-            .clusters = "sequences"},
-    RoleRow{.name = "syntactic",
-            .letter = 'Y',
-            .metric = "relation_accuracy",
-            .margin = 0.1,
-            .clusters = "groups of sentences",
-            .fewest = 100,
-            .cases = "word pairs"},
-    RoleRow{.name = "coreferent",
-            .letter = 'C',
-            .metric = "coreference_accuracy",
-            .margin = 0.1,
-            .clusters = "groups of sentences",
-            .fewest = 100,
-            .cases = "mentions"},
-    RoleRow{.name = "rare-token", .letter = 'R', .metric = "rare.weight", .least = 0.5, .margin = 0.1},
-    RoleRow{.name = "positional", .letter = 'P', .metric = "roles.positional", .least = 0.9},
-    RoleRow{.name = "separator", .letter = 'E', .metric = "roles.separator", .least = 0.5},
-    RoleRow{.name = "sink", .letter = 'S', .metric = "roles.sink", .least = 0.5},
-    RoleRow{.name = "local",
-            .letter = 'L',
-            .metric = "roles.local",
-            .least = 0.5,
-            .margin = 0.1,
-            .unless = "positional"},
-    RoleRow{.name = "broad", .letter = 'B', .metric = "roles.broad", .least = 0.9, .above_null = false},
+    //      name               letter metric              least margin above unless      clusters               fewest cases
+    RoleRow{"induction",       'I', "probe.induction",      0.3, 0,   true,  "",           "sequences"},
+    RoleRow{"duplicate-token", 'D', "probe.duplicate",      0.3, 0,   true,  "",           "sequences"},
+    RoleRow{"syntactic",       'Y', "relation_accuracy",    0,   0.1, true,  "",           "groups of sentences", 100, "word pairs"},
+    RoleRow{"coreferent",      'C', "coreference_accuracy", 0,   0.1, true,  "",           "groups of sentences", 100, "mentions"},
+    RoleRow{"rare-token",      'R', "rare.weight",          0.5, 0.1},
+    RoleRow{"positional",      'P', "roles.positional",     0.9},
+    RoleRow{"separator",       'E', "roles.separator",      0.5},
+    RoleRow{"sink",            'S', "roles.sink",           0.5},
+    RoleRow{"local",           'L', "roles.local",          0.5, 0.1, true,  "positional"},
+    RoleRow{"broad",           'B', "roles.broad",          0.9, 0,   false},
 };
+// clang-format on
 
 // The interval of a role must be above its null and its shuffled score by more than this value, because
 // weights are rounded to float32.
@@ -75,7 +53,7 @@ std::vector<std::vector<Cell>> role_result_rows(const std::vector<HeadRoles>& he
                        const Cell& count, const std::string& rule) {
     rows.push_back(row_of(shape.head_cells(head), text_cell(role), text_cell(evidence.detail), evidence.score,
                           evidence.null, evidence.shuffled, evidence.random,
-                          interval_cells(evidence.interval()), count, rule));
+                          interval_cells(evidence.estimate), count, rule));
   };
   for (std::size_t h = 0; h < heads.size(); ++h) {
     if (heads[h].empty()) add(h, "", {}, {}, none);
@@ -100,7 +78,7 @@ Table strongest(std::vector<HeadRole> roles, const StudyShape& shape) {
     if (++shown[row] > most) continue;
     rows.push_back(row_of(std::string(1, row->letter), row->name, shape.heads[evidence.head].name,
                           text_cell(evidence.detail), evidence.score, evidence.null, evidence.shuffled,
-                          evidence.random, interval_cells(evidence.interval()), evidence.count));
+                          evidence.random, interval_cells(evidence.estimate), evidence.count));
   }
   return make_table(
       "strongest",

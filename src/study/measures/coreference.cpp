@@ -90,7 +90,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
       const GroupScores& scores = scores_[type];
       for (std::size_t head = 0; head < heads(); ++head) {
         rows.push_back(row_of(kTypes.at(type), shape_.head_cells(head), scores.right(head), scores.asked(),
-                              scores.accuracy(head), interval_cells(scores.interval(head)),
+                              scores.accuracy(head), interval_cells(scores.estimate(head)),
                               baseline(type, kNearest, kAllBlocks), baseline(type, kSameString, kAllBlocks),
                               baseline(type, kRandom, kAllBlocks), scores.best(0, heads()) == head,
                               scores.asked(kOddBlocks), scores.accuracy(head, kOddBlocks),
@@ -181,21 +181,14 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
                                     baseline(type, kSameString, kOddBlocks),
                                     baseline(type, kRandom, kOddBlocks)};
       rows.push_back(row_of(kTypes.at(type), scores.asked(kOddBlocks), shape_.heads[*best].name,
-                            score_text(accuracy, scores.interval(*best, kOddBlocks)), baselines));
+                            score_text(accuracy, scores.estimate(*best, kOddBlocks)), baselines));
       if (!accuracy) continue;
       const auto null = std::ranges::max_element(baselines);
       const auto which = static_cast<std::size_t>(null - baselines.begin());
       const double scale = which == kRandom ? static_cast<double>(kParts) : 1;
       results.evidence.push_back(
-          {.head = *best,
-           .role = "coreferent",
-           .detail = kTypes.at(type),
-           .score = accuracy,
-           .null = *null,
-           .estimate = scores.estimate(*best, kOddBlocks),
-           .count = scores.asked(kOddBlocks),
-           .excess = scores.estimate(*best, kOddBlocks, ScoredBaseline{heads() + which, scale}),
-           .shuffled = shuffled(type, *best)});
+          held_out_evidence(*best, "coreferent", kTypes.at(type), scores, *best, {heads() + which, scale}));
+      results.evidence.back().shuffled = shuffled(type, *best);
     }
     results.text.emplace_back(TextTable{
         "Coreference: best head per mention type (chosen on one half of the corpus, scored on the other)",

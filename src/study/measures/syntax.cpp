@@ -165,17 +165,11 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     for (const RelationQuestion& each : questions) {
       for (std::size_t head = 0; head < heads(); ++head) rows.push_back(row(each, head));
       if (!each.best) continue;
-      const GroupScores& scores = *each.scores;
       results.evidence.push_back(
-          {.head = *each.best - each.first,
-           .role = "syntactic",
-           .detail = *each.relation + (each.to_head ? " to_head" : " to_dependent"),
-           .score = scores.accuracy(*each.best, kOddBlocks),
-           .null = scores.accuracy(each.baseline, kOddBlocks),
-           .estimate = scores.estimate(*each.best, kOddBlocks),
-           .count = scores.asked(kOddBlocks),
-           .excess = scores.estimate(*each.best, kOddBlocks, ScoredBaseline{each.baseline}),
-           .shuffled = shuffled(each, *each.best)});
+          held_out_evidence(*each.best - each.first, "syntactic",
+                            *each.relation + (each.to_head ? " to_head" : " to_dependent"), *each.scores,
+                            *each.best, {each.baseline}));
+      results.evidence.back().shuffled = shuffled(each, *each.best);
     }
     add_table(results, "relation", "relations",
               {"relation",
@@ -282,12 +276,12 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     const GroupScores& scores = *question.scores;
     const std::size_t answer = question.first + head;
     const bool best = question.best == answer;
-    std::optional<ConfidenceInterval> gain;
-    const auto excess = scores.estimate(answer, kOddBlocks, ScoredBaseline{question.baseline});
-    if (best && excess) gain = excess->difference_interval();
+    const auto excess =
+        best ? scores.estimate(answer, kOddBlocks, ScoredBaseline{question.baseline}) : std::nullopt;
+    const auto gain = excess ? std::optional(excess->difference_interval()) : std::nullopt;
     return row_of(*question.relation, question.to_head ? "to_head" : "to_dependent", shape_.head_cells(head),
                   scores.right(answer), scores.asked(), scores.accuracy(answer),
-                  interval_cells(scores.interval(answer)), scores.accuracy(question.baseline),
+                  interval_cells(scores.estimate(answer)), scores.accuracy(question.baseline),
                   question.baseline_offset, best, scores.asked(kOddBlocks),
                   scores.accuracy(answer, kOddBlocks), scores.accuracy(question.baseline, kOddBlocks),
                   shuffled(question, answer), interval_cells(gain));
@@ -302,7 +296,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
       const auto shuffled = twin == nullptr ? std::nullopt : twin->trees_.accuracy(answer, kOddBlocks);
       rows.push_back(row_of(kind, shape_.head_cells(head ? std::optional(answer) : std::nullopt),
                             trees_.right(answer), trees_.asked(), trees_.accuracy(answer),
-                            interval_cells(trees_.interval(answer)), head && best == answer,
+                            interval_cells(trees_.estimate(answer)), head && best == answer,
                             trees_.asked(kOddBlocks), trees_.accuracy(answer, kOddBlocks), shuffled));
     }
     return rows;
@@ -330,7 +324,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
       rows.push_back(row_of(
           *each->relation, each->to_head ? "to head" : "to dependent", scores.asked(kOddBlocks),
           shape_.heads[*each->best - each->first].name,
-          score_text(scores.accuracy(*each->best, kOddBlocks), scores.interval(*each->best, kOddBlocks)),
+          score_text(scores.accuracy(*each->best, kOddBlocks), scores.estimate(*each->best, kOddBlocks)),
           score_text(scores.accuracy(each->baseline, kOddBlocks)), each->baseline_offset));
     }
     return {
@@ -342,7 +336,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     std::vector<std::vector<Cell>> rows;
     const auto add = [&](const std::string& name, std::size_t answer) {
       rows.push_back({name, count_cell(trees_.asked(kOddBlocks)),
-                      score_text(trees_.accuracy(answer, kOddBlocks), trees_.interval(answer, kOddBlocks))});
+                      score_text(trees_.accuracy(answer, kOddBlocks), trees_.estimate(answer, kOddBlocks))});
     };
     if (const auto best = trees_.best(0, heads())) add("head " + shape_.heads[*best].name, *best);
     add("all heads", heads() + kCombined);

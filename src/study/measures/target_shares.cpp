@@ -245,7 +245,7 @@ class RareMeasure final : public PerHead<HeadRare> {
       const HeadRare& state = states_[h];
       const RatioSums& sums = state.weight;
       const auto shuffled = twin == nullptr ? std::nullopt : twin->states_[h].weight.mean();
-      rows.push_back(row_of(shape_.head_cells(h), sums.mean(), interval_cells(sums.interval()), sums.null(),
+      rows.push_back(row_of(shape_.head_cells(h), sums.mean(), interval_cells(sums.estimate()), sums.null(),
                             shuffled, mean_cell(static_cast<double>(state.peaks), sums.rows()), sums.rows(),
                             state.without));
       if (sums.rows() == 0) continue;
@@ -321,7 +321,7 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
       for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
         const auto& [sums, control] = states_[h][i];
         rows.push_back(row_of(shape_.head_cells(h), kProbeKinds[i].name, sums.mean(),
-                              interval_cells(sums.interval()), control.mean(), sums.null(), sums.sentences(),
+                              interval_cells(sums.estimate()), control.mean(), sums.null(), sums.sentences(),
                               sums.rows()));
         if (kProbeKinds[i].role.empty() || sums.rows() == 0) continue;
         results.evidence.push_back(evidence_of(h, kProbeKinds[i].role, "", sums));
