@@ -42,35 +42,35 @@ bool has_number(const Cell& cell) {
 
 /// A row about a head, which its name and the key identify, of the same table of both studies.
 struct JoinedRow {
-  std::string name;  // "0.10", "enc.0.10"
-  std::string key;   // the other texts, and the numbers of kNumericKeys: "nsubj to_head", "offset -1"
+  std::vector<Cell> head;  // component, layer, head and name
+  std::string key;         // the other texts, and the numbers of kNumericKeys: "nsubj to_head", "offset -1"
   std::array<std::vector<Cell>, 2> cells = {};  // of a and b; empty: the study does not have the row
 };
 
 /// Joins two tables with the same columns. Leaves out rows that are not about a head, such as baselines.
 std::vector<JoinedRow> join(const std::array<const Table*, 2>& tables) {
   const std::vector<Column>& columns = tables[0]->columns;
-  const std::size_t name = tables[0]->find("name").value();
   std::vector<JoinedRow> joined;
-  std::map<std::pair<std::string, std::string>, std::size_t> places;  // in `joined`, by name and key
+  std::map<std::pair<Cell, std::string>, std::size_t> places;  // in `joined`, by name and key
   std::vector<Cell> cells(columns.size());
   for (std::size_t study = 0; study < tables.size(); ++study) {
     for (std::size_t i = 0; i < tables[study]->rows; ++i) {
       tables[study]->row(i, cells);
-      const auto* const head = std::get_if<std::string>(&cells[name]);
-      if (head == nullptr) continue;
-      std::string key;
+      std::vector<Cell> head;
+      for (const char* const column : {"component", "layer", "head", "name"})
+        head.push_back(cells[tables[study]->find(column).value()]);
+      if (head[3] == Cell()) continue;
+      std::vector<std::string> keys;
       for (std::size_t c = 0; c < cells.size(); ++c) {
-        const std::string& column = columns[c];
-        const char* const gap = key.empty() ? "" : " ";
         const auto* const text = std::get_if<std::string>(&cells[c]);
         const auto* const number = std::get_if<std::int64_t>(&cells[c]);
-        if (text != nullptr && !is_one_of(kNotCompared, column)) key += gap + *text;
-        if (number != nullptr && is_one_of(kNumericKeys, column))
-          key += fmt::format("{}{} {}", gap, column, *number);
+        if (text != nullptr && !is_one_of(kNotCompared, columns[c].name)) keys.push_back(*text);
+        if (number != nullptr && is_one_of(kNumericKeys, columns[c].name))
+          keys.push_back(fmt::format("{} {}", columns[c].name, *number));
       }
-      const auto [place, added] = places.try_emplace({*head, key}, joined.size());
-      if (added) joined.push_back({*head, key});
+      const std::string key = fmt::format("{}", fmt::join(keys, " "));
+      const auto [place, added] = places.try_emplace({head[3], key}, joined.size());
+      if (added) joined.push_back({head, key});
       std::vector<Cell>& to = joined[place->second].cells.at(study);
       if (to.empty()) to = cells;
     }
@@ -88,9 +88,6 @@ struct ComparedColumn {
 
 void add_differences(const Table& table, const std::vector<JoinedRow>& joined,
                      std::vector<ComparedColumn>& columns) {
-  const std::size_t component = table.find("component").value();
-  const std::size_t layer = table.find("layer").value();
-  const std::size_t head = table.find("head").value();
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     ComparedColumn compared{table.name, table.columns[i]};
     const std::string& name = compared.column.name;
@@ -103,8 +100,8 @@ void add_differences(const Table& table, const std::vector<JoinedRow>& joined,
       const bool whole = whole_a != nullptr && whole_b != nullptr;
       compared.fractions |= std::holds_alternative<float>(a[i]) || std::holds_alternative<float>(b[i]);
       compared.rows.push_back(
-          {table.name, a[component], a[layer], a[head], row.name, text_cell(row.key), name, a[i], b[i],
-           whole ? Cell(*whole_b - *whole_a) : real_cell(number_of(b[i]) - number_of(a[i]))});
+          row_of(table.name, row.head, text_cell(row.key), name, a[i], b[i],
+                 whole ? Cell(*whole_b - *whole_a) : real_cell(number_of(b[i]) - number_of(a[i]))));
     }
     if (!compared.rows.empty()) columns.push_back(std::move(compared));
   }
@@ -135,19 +132,16 @@ Table largest_differences(const std::vector<ComparedColumn>& columns, std::optio
   return make_table("largest", {"column", "key", "head", "a", "b", "difference"}, std::move(largest));
 }
 
-/// Returns the rows of the table `roles`: the roles that heads of both studies have only in b, then only in
-/// a.
-Rows role_changes(const Table& table, const std::vector<JoinedRow>& joined,
-                  const std::array<std::set<std::string>, 2>& heads) {
+/// Returns the rows of the table `roles`: the roles that common heads have only in b, then only in a.
+Rows role_changes(const Table& table, const std::vector<JoinedRow>& joined, const std::set<Cell>& common) {
   Rows changes;
+  const std::size_t role = table.find("role").value();
+  const std::size_t detail = table.find("detail").value();
   for (const std::size_t study : {std::size_t{1}, std::size_t{0}}) {
-    for (const JoinedRow& row : joined) {
-      const std::size_t other = 1 - study;
-      if (row.key.empty() || !row.cells.at(other).empty() || !heads.at(other).contains(row.name)) continue;
-      std::vector<Cell>& change = changes.emplace_back();
-      for (const char* const column : {"component", "layer", "head", "name", "role", "detail"})
-        change.push_back(row.cells.at(study)[table.find(column).value()]);
-      change.emplace_back(study == 1 ? "gained" : "lost");
+    for (const auto& [head, key, cells] : joined) {
+      if (key.empty() || !cells.at(1 - study).empty() || !common.contains(head[3])) continue;
+      changes.push_back(
+          row_of(head, cells.at(study)[role], cells.at(study)[detail], study == 1 ? "gained" : "lost"));
     }
   }
   return changes;
@@ -201,30 +195,32 @@ std::string plain_text(const Value& value) {
 Results compare_studies(const Results& a, const Results& b, const ComparisonRequest& request,
                         Warnings& warnings) {
   std::vector<ComparedColumn> columns;
-  std::array<std::set<std::string>, 2> heads;  // names
-  std::optional<Rows> changes;                 // of roles
+  std::set<Cell> common;                  // names of the heads in both studies
+  std::array<std::size_t, 2> alone = {};  // number of heads only in a, and only in b
+  std::optional<Rows> changes;            // of roles
   for (const Table& table : a.tables) {
     const auto other = std::ranges::find(b.tables, table.name, &Table::name);
     if (other == b.tables.end() || other->columns != table.columns || !table.find("name")) continue;
     const std::vector<JoinedRow> joined = join({&table, &*other});
-    for (const JoinedRow& row : joined)
-      for (std::size_t study = 0; study < heads.size(); ++study)
-        if (!row.cells.at(study).empty()) heads.at(study).insert(row.name);
+    if (table.name == "heads") {  // the first table, with a row for each head
+      for (const auto& [head, key, cells] : joined) {
+        if (cells[0].empty() || cells[1].empty())
+          ++alone.at(cells[0].empty() ? 1 : 0);
+        else
+          common.insert(head[3]);
+      }
+    }
     add_differences(table, joined, columns);
-    if (table.name == "roles") changes = role_changes(table, joined, heads);
+    if (table.name == "roles") changes = role_changes(table, joined, common);
   }
-  std::vector<std::string> both;
-  std::ranges::set_intersection(heads[0], heads[1], std::back_inserter(both));
-  if (both.empty())
+  if (common.empty())
     fail(Status::bad_input, "compare: no head is in both studies; select the same heads for both");
   if (columns.empty())
     fail(Status::bad_input,
          "compare: these measures have no numbers of single heads; use other --measures, such as metrics");
-  const std::size_t only_a = heads[0].size() - both.size();
-  const std::size_t only_b = heads[1].size() - both.size();
-  if (only_a + only_b > 0)
-    warnings.add("heads_left_out",
-                 fmt::format("left out heads that are in only one study: {} of a, {} of b", only_a, only_b));
+  if (alone != std::array<std::size_t, 2>{})
+    warnings.add("heads_left_out", fmt::format("left out heads that are in only one study: {} of a, {} of b",
+                                               alone[0], alone[1]));
 
   Results results;
   Record models;
@@ -236,7 +232,7 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
   const Value files = head_field(a, "corpus", "files");
   results.document.head.set("models", std::move(models));
   results.text = {TextLine{fmt::format("{}", fmt::join(results.subtitle, ", ")),
-                           fmt::format(" ({}, corpus: {})", counted(both.size(), "common head"),
+                           fmt::format(" ({}, corpus: {})", counted(common.size(), "common head"),
                                        join_texts(std::get<List>(files.data), plain_text))},
                   TextLine{""}};
   const auto say = [&results](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
