@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <ranges>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -68,6 +72,31 @@ class HeadAxes {
 template <typename T>
 [[nodiscard]] Cell cell_of(const std::optional<T>& number) {
   return number ? cell_of(*number) : Cell();
+}
+
+/// Adds a text, the name_of() of an enumerator, a number (as in cell_of), another cell, or each
+/// element of a range of these, to a row of a table.
+template <typename Part>
+void add_cells(std::vector<Cell>& row, const Part& part) {
+  if constexpr (std::convertible_to<Part, std::string_view>) {
+    row.emplace_back(std::string(part));
+  } else if constexpr (std::ranges::range<Part>) {
+    for (const auto& each : part) add_cells(row, each);
+  } else if constexpr (requires { cell_of(part); }) {
+    row.push_back(cell_of(part));
+  } else if constexpr (requires { name_of(part); }) {
+    row.emplace_back(std::string(name_of(part)));
+  } else {
+    row.emplace_back(part);
+  }
+}
+
+/// Returns a row with the cells of these parts, in order.
+template <typename... Parts>
+[[nodiscard]] std::vector<Cell> row_of(const Parts&... parts) {
+  std::vector<Cell> row;
+  (add_cells(row, parts), ...);
+  return row;
 }
 
 /// Returns the index of a layer within its component, or an undefined cell if `layer` is nullopt.

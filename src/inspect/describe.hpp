@@ -23,30 +23,8 @@
 // Conversion of heads, tokens and numbers to the cells, values and arrays of results.
 namespace attnctl::inspect {
 
-/// Adds a text, the name_of() of an enumerator, a number (as in analysis::cell_of), another cell, or each
-/// element of a range of these, to a row of a table.
-template <typename Part>
-void add_cells(std::vector<Cell>& row, const Part& part) {
-  if constexpr (std::convertible_to<Part, std::string_view>) {
-    row.emplace_back(std::string(part));
-  } else if constexpr (std::ranges::range<Part>) {
-    for (const auto& each : part) add_cells(row, each);
-  } else if constexpr (requires { analysis::cell_of(part); }) {
-    row.push_back(analysis::cell_of(part));
-  } else if constexpr (requires { name_of(part); }) {
-    row.emplace_back(std::string(name_of(part)));
-  } else {
-    row.emplace_back(part);
-  }
-}
-
-/// Returns a row with the cells of these parts, in order.
-template <typename... Parts>
-[[nodiscard]] std::vector<Cell> row_of(const Parts&... parts) {
-  std::vector<Cell> row;
-  (add_cells(row, parts), ...);
-  return row;
-}
+using analysis::add_cells;
+using analysis::row_of;
 
 /// Adds a row for each ordered pair of the heads of `pairs`, also of a head with itself: `name`, the cells of
 /// analysis::pair_cells(), then cells_of(a, b).

@@ -1,5 +1,3 @@
-#include "study/comparison.hpp"
-
 #include <cstdint>
 #include <regex>
 #include <string>
@@ -13,6 +11,7 @@
 #include "report/text.hpp"
 #include "results/results.hpp"
 #include "study/measure.hpp"
+#include "study/state/study_state.hpp"
 
 namespace attnctl::test {
 namespace {
@@ -37,18 +36,20 @@ Results study_of(const std::string& model, float entropy, float accuracy,
   add("heads", {"model", "component", "layer", "head", "name", "kv_head", "entropy", "entropy_count"},
       {{model, kNone, whole(0), whole(0), "0.0", whole(0), 0.25F, whole(7)},
        {model, kNone, whole(0), whole(1), "0.1", whole(1), entropy, whole(7)}});
-  add("relations", {"relation", "direction", "component", "layer", "head", "hits", "accuracy", "best"},
-      {{"nsubj", "to_head", kNone, whole(0), whole(0), whole(3), 0.5F, true},
-       {"nsubj", "to_head", kNone, whole(0), whole(1), whole(4), accuracy, false},
-       {"nsubj", "to_head", kNone, kNone, kNone, whole(1), 0.125F, false}});
-  add("positional", {"component", "layer", "head", "offset", "weight"},
-      {{kNone, whole(0), whole(1), whole(-1), 0.5F}, {kNone, whole(0), whole(1), whole(0), kNone}});
+  add("relations",
+      {"relation", "direction", "component", "layer", "head", "name", "hits", "accuracy", "best"},
+      {{"nsubj", "to_head", kNone, whole(0), whole(0), "0.0", whole(3), 0.5F, true},
+       {"nsubj", "to_head", kNone, whole(0), whole(1), "0.1", whole(4), accuracy, false},
+       {"nsubj", "to_head", kNone, kNone, kNone, kNone, whole(1), 0.125F, false}});
+  add("positional", {"component", "layer", "head", "name", "offset", "weight"},
+      {{kNone, whole(0), whole(1), "0.1", whole(-1), 0.5F},
+       {kNone, whole(0), whole(1), "0.1", whole(0), kNone}});
   Rows role_rows;
   for (std::size_t head = 0; head < roles.size(); ++head)
-    role_rows.push_back({kNone, whole(0), count_cell(head), study::text_cell(roles[head]), kNone,
-                         roles[head].empty() ? kNone : Cell(0.75F),
+    role_rows.push_back({kNone, whole(0), count_cell(head), "0." + std::to_string(head),
+                         study::text_cell(roles[head]), kNone, roles[head].empty() ? kNone : Cell(0.75F),
                          roles[head].empty() ? "none of ..." : "x"});
-  add("roles", {"component", "layer", "head", "role", "detail", "score", "rule"}, role_rows);
+  add("roles", {"component", "layer", "head", "name", "role", "detail", "score", "rule"}, role_rows);
   return results;
 }
 
@@ -114,9 +115,9 @@ TEST_CASE("a comparison finds a planted difference, and nothing else") {
 TEST_CASE("a number that only one study defines has no difference") {
   Results a = study_of("a", 0.5F, 0.25F, {"", ""});
   Results b = a;
-  b.tables[2] = make_table(
-      "positional", a.tables[2].columns,
-      {{kNone, whole(0), whole(1), whole(-1), kNone}, {kNone, whole(0), whole(1), whole(0), kNone}});
+  b.tables[2] = make_table("positional", a.tables[2].columns,
+                           {{kNone, whole(0), whole(1), "0.1", whole(-1), kNone},
+                            {kNone, whole(0), whole(1), "0.1", whole(0), kNone}});
   const Rows rows = rows_in(compared(a, b).tables[0]);
   REQUIRE(std::get<std::string>(rows.back()[0]) == "positional");
   CHECK(rows.back()[7] == Cell(0.5F));
@@ -162,7 +163,7 @@ TEST_CASE("heads that are in only one study are counted, and an error if there a
   const Results a = study_of("a", 0.5F, 0.25F, {"", "local"});
   Results b = study_of("b", 0.5F, 0.25F, {""});
   const auto head = [](std::int64_t layer) {
-    return Rows{{"b", kNone, whole(layer), whole(0), "x", whole(0), 0.5F, whole(7)}};
+    return Rows{{"b", kNone, whole(layer), whole(0), std::to_string(layer) + ".0", whole(0), 0.5F, whole(7)}};
   };
   b.tables.erase(b.tables.begin() + 1, b.tables.begin() + 3);
   b.tables[0] = make_table("heads", a.tables[0].columns, head(0));

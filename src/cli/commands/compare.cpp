@@ -9,7 +9,6 @@
 
 #include "cli/commands.hpp"
 #include "cli/commands/study.hpp"
-#include "study/comparison.hpp"
 
 namespace attnctl::cli {
 namespace {

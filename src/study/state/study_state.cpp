@@ -108,9 +108,7 @@ StudyResults finish_all(const Measures& measures, Pool& pool) {
 Table strongest_table(const StudyResults& results, const StudyShape& shape) {
   std::vector<std::vector<Cell>> rows;
   for (const StrongHead& each : results.strongest) {
-    const StudyHead& head = shape.heads.at(each.head);
-    rows.push_back({each.what, head.component, count_cell(head.layer), count_cell(head.id.head), head.name,
-                    real_cell(each.value), each.null, count_cell(each.rows)});
+    rows.push_back(row_of(each.what, shape.head_cells(each.head), each.value, each.null, each.rows));
   }
   return with_definitions(make_table(
       "strongest", {"what", "component", "layer", "head", "name", "value", "null", "rows"}, std::move(rows)));
@@ -334,13 +332,13 @@ Results study_results(const StudyState& state, Pool& pool) {
     }
   }
   results.document.sections.push_back({"metrics", "metric", std::move(metrics)});
-  std::vector<ResultRow> heads;
-  for (std::size_t h = 0; h < header.shape.heads.size(); ++h) {
-    ResultRow& row = heads.emplace_back();
-    row = {{"head", RowHead{h}}, {"kv_head", count_cell(header.shape.heads[h].kv_head)}};
-    if (h < found.head_fields.size()) std::ranges::move(found.head_fields[h], std::back_inserter(row));
-  }
-  add_rows(results, header.shape, "heads", "head", heads);
+  std::vector<Column> columns = {"component", "layer", "head", "name", "kv_head"};
+  std::ranges::move(found.head_columns, std::back_inserter(columns));
+  found.head_rows.resize(header.shape.heads.size());
+  std::vector<std::vector<Cell>> heads;
+  for (std::size_t h = 0; h < header.shape.heads.size(); ++h)
+    heads.push_back(row_of(header.shape.head_cells(h), header.shape.heads[h].kv_head, found.head_rows[h]));
+  add_table(results, "head", "heads", std::move(columns), std::move(heads));
   results.text.emplace_back(
       TextLine{header.model_path,
                fmt::format(": {} over {}, {}", counted(header.shape.heads.size(), "head"),
