@@ -117,14 +117,13 @@ Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
   return position < tokens.size() ? Cell(tokens[position]) : Cell();
 }
 
-Results results_of_heads(const model::ModelConfig& config, const forward::Selection& selection,
-                         const HeadTable& table) {
-  std::vector<Column> columns = columns_of({}, {"component", "layer", "head", "name"});
-  columns.insert(columns.end(), table.columns.begin(), table.columns.end());
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < selection.heads.size(); ++i)
-    rows.push_back(row_of(analysis::head_cells(config, selection.heads[i]), table.rows.at(i)));
-  const Table all = make_table(table.name, std::move(columns), std::move(rows));
+Results results_of_heads(const AnalysisInput& input, const std::string& title, const TableRows& table) {
+  const std::vector<model::HeadId>& heads = input.selection.heads;
+  TableRows rows{table.name, columns_of({}, {"component", "layer", "head", "name"})};
+  rows.columns.insert(rows.columns.end(), table.columns.begin(), table.columns.end());
+  for (std::size_t i = 0; i < heads.size(); ++i)
+    rows.add(analysis::head_cells(input.config(), heads[i]), table.rows.at(i));
+  const Table all = rows.table();
   std::vector<std::string> shown = {"name"};
   Results results;
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
@@ -132,11 +131,10 @@ Results results_of_heads(const model::ModelConfig& config, const forward::Select
     const auto whole = [&](const auto& row) { return std::holds_alternative<std::int64_t>(row[c]); };
     if (std::ranges::any_of(table.rows, whole)) continue;
     results.arrays.push_back(
-        {table.name + "_" + name, column_array(all, name, analysis::HeadAxes(selection.heads).shape())});
+        {table.name + "_" + name, column_array(all, name, analysis::HeadAxes(heads).shape())});
   }
-  results.document.sections.push_back({table.name, table.name, all});
-  results.tables.push_back(all);
-  results.text.emplace_back(TextTable{table.title, text_columns(all, shown), 3});
+  results.add_table(table.name, all);
+  results.text.emplace_back(TextTable{title, text_columns(all, shown), 3});
   return results;
 }
 

@@ -122,14 +122,13 @@ class FromPositions : public Analysis {
   [[nodiscard]] TextTable strongest_text(std::size_t s, std::string title,
                                          const std::vector<std::pair<std::string, Tensor>>& shown) const {
     const std::vector<std::string> tokens = token_labels(input_, sequence(s));
-    std::vector<Column> columns = {"from", "token"};
-    for (const auto& [name, array] : shown) columns.push_back(name);
-    std::vector<std::vector<Cell>> rows;
+    TableRows rows{"", {"from", "token"}};
+    for (const auto& [name, array] : shown) rows.columns.push_back(name);
     for (std::size_t r = 0; r < positions_[s].size(); ++r) {
-      std::vector<Cell>& row = rows.emplace_back(row_of(positions_[s][r], tokens[positions_[s][r]]));
+      std::vector<Cell>& row = rows.add(positions_[s][r], tokens[positions_[s][r]]);
       for (const auto& [name, array] : shown) row.emplace_back(strongest(array, r, tokens));
     }
-    return {std::move(title), make_table("", std::move(columns), std::move(rows))};
+    return {std::move(title), rows.table()};
   }
 
   std::string name_;
@@ -194,11 +193,11 @@ class RolloutAnalysis final : public FromPositions {
       return strongest_text(s, fmt::format("Rollout of input \"{}\" (position:token share)", input),
                             {{"rollout", rolled}, {"last layer", raw}});
     }
-    std::vector<std::vector<Cell>> rows;
+    TableRows rows{"", {"position", "token", "last layer", "rollout"}};
     for (std::size_t key = 0; key < tokens.size(); ++key)
-      rows.push_back(row_of(key, tokens[key], raw.at(key), rolled.at(key)));
+      rows.add(key, tokens[key], raw.at(key), rolled.at(key));
     return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
-            make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3};
+            rows.table(), 3};
   }
 
   analysis::Rollout rollout_;
