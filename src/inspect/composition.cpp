@@ -49,7 +49,7 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
                 {"names", names_of(input.config(), each.heads)},
                 {"score", float_array(each.scores)},
                 {"excess", float_array(each.excess)},
-                {"mean", or_null(each.mean)},
+                {"mean", each.mean},
                 {"null_mean", each.null.mean},
                 {"null_deviation", each.null.deviation},
                 {"null_draws", options.draws},

@@ -10,6 +10,7 @@
 
 #include "analysis/similarity/head_map.hpp"
 #include "base/numbers.hpp"
+#include "base/text.hpp"
 
 namespace attnctl::inspect {
 
@@ -95,10 +96,8 @@ LongBlock::Middle query_and_key(std::span<const std::string> query_tokens,
   };
 }
 
-List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads) {
-  List names;
-  for (const model::HeadId head : heads) names.emplace_back(model::head_name(config, head));
-  return names;
+std::vector<std::string> names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads) {
+  return texts_of(heads, [&](const model::HeadId& head) { return model::head_name(config, head); });
 }
 
 std::string prefix_of(model::Component component) {
@@ -204,10 +203,9 @@ Heatmap head_heatmap(const AnalysisInput& input, const std::string& title,
   analysis::HeadMap map;
   if (clustered) map = analysis::map_heads(given.heads, given.values.view());
   analysis::HeadMatrix matrix = clustered ? reordered(given, map.order()) : given;
-  std::vector<std::string> labels;
-  for (const model::HeadId head : matrix.heads)
-    labels.push_back(matrix.layer ? "Head " + std::to_string(head.head)
-                                  : model::head_name(input.config(), head));
+  const auto number = [](const model::HeadId& head) { return "Head " + std::to_string(head.head); };
+  const std::vector<std::string> labels =
+      matrix.layer ? texts_of(matrix.heads, number) : names_of(input.config(), matrix.heads);
   for (std::size_t i = 0; i < labels.size(); ++i) matrix.values(i, i) = kUndefined;
   const std::string axis = clustered ? "Head (in cluster order)" : "Head";
   Heatmap heatmap{title, axis, axis, labels, labels, tensor_of(matrix.values)};

@@ -123,7 +123,8 @@ struct LongBlock {
   return what == analysis::Captured::pattern ? "patterns" : name_of(what);
 }
 
-[[nodiscard]] List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads);
+[[nodiscard]] std::vector<std::string> names_of(const model::ModelConfig& config,
+                                                std::span<const model::HeadId> heads);
 
 /// Returns the prefix of array names: "enc_", "dec_" or "cross_", or "" if the model has no components.
 [[nodiscard]] std::string prefix_of(model::Component component);
@@ -134,11 +135,6 @@ struct LongBlock {
                                                     const input::Sequence& sequence);
 /// Returns the token at a position, or an undefined cell if the position has no token.
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
-
-template <typename T>
-[[nodiscard]] Value or_null(const std::optional<T>& value) {
-  return value ? Value(*value) : Value();
-}
 
 /// Returns a table with one row per selected head in every form except pictures. Adds the columns that
 /// identify the head before those of `table`. Each column without integers also becomes the array

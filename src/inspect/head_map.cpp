@@ -68,8 +68,8 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
                 {"linkage", std::move(linkage)},
                 {"x", coordinates(drawn, 0)},
                 {"y", coordinates(drawn, 1)},
-                {"stress", or_null(drawn.map.map.stress)},
-                {"eigenvalue_share", or_null(drawn.map.map.share)}}});
+                {"stress", drawn.map.map.stress},
+                {"eigenvalue_share", drawn.map.map.share}}});
   }
   return {"map", "map", std::move(items)};
 }

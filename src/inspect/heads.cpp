@@ -18,13 +18,8 @@ void add_alignment(Record& record, const input::Sequence& sequence) {
   for (const tokenizer::TextRange& range : sequence.offsets)
     offsets.emplace_back(List{range.begin, range.end});
   record.set("offsets", std::move(offsets));
-  List words;
-  for (const std::optional<std::size_t>& word : sequence.words) words.push_back(or_null(word));
-  record.set("words", std::move(words));
-  if (sequence.text_index.empty()) return;
-  List texts;
-  for (const std::optional<std::uint8_t>& text : sequence.text_index) texts.push_back(or_null(text));
-  record.set("sequence_ids", std::move(texts));
+  record.set("words", sequence.words);
+  if (!sequence.text_index.empty()) record.set("sequence_ids", sequence.text_index);
 }
 
 Section inputs_section(const input::Batch& batch) {
@@ -35,14 +30,13 @@ Section inputs_section(const input::Batch& batch) {
     if (sequence.text) record.set("text", *sequence.text);
     if (sequence.text_pair) record.set("text_pair", *sequence.text_pair);
     if (sequence.units > 0) record.set("unit", "word");
-    if (!sequence.tokens.empty()) record.set("tokens", List(sequence.tokens.begin(), sequence.tokens.end()));
+    if (!sequence.tokens.empty()) record.set("tokens", sequence.tokens);
     if (!sequence.ids.empty()) record.set("ids", make_tensor({sequence.ids.size()}, sequence.ids));
     add_alignment(record, sequence);
     record.set("length", sequence.queries());
     if (const input::Sequence* const target = sequence.target.get()) {
       if (target->text) record.set("target_text", *target->text);
-      if (!target->tokens.empty())
-        record.set("target_tokens", List(target->tokens.begin(), target->tokens.end()));
+      if (!target->tokens.empty()) record.set("target_tokens", target->tokens);
       record.set("target_ids", make_tensor({target->ids.size()}, target->ids))
           .set("target_length", target->queries());
     }

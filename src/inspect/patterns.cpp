@@ -199,7 +199,7 @@ Section attention_from_section(const RunResults& run) {
     }
     List to;
     for (std::size_t i = 0; i < question.to_texts.size(); ++i)
-      to.emplace_back(Record{{{"token", question.to_texts[i]}, {"weight", or_null(answer.to[i])}}});
+      to.emplace_back(Record{{{"token", question.to_texts[i]}, {"weight", answer.to[i]}}});
     const std::size_t query = question.from.front();
     Record record{{{"input", sequence.id}}};
     set_head(record, run.config(), answer.head)
@@ -432,7 +432,7 @@ List array_records(const RunResults& run) {
                                {"layer", analysis::number_cell(config, layer)},
                                {"head", analysis::cell_of(head)},
                                {"name", name},
-                               {"shape", List(values.shape.begin(), values.shape.end())},
+                               {"shape", values.shape},
                                {"value", values}}});
   };
   for (const InputArray& array : run.arrays) {

@@ -60,10 +60,9 @@ TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerM
 Heatmap heatmap(const AnalysisInput& input, std::span<const analysis::LayerMixing> layers,
                 const Tensor& ratios) {
   const input::Sequence& sequence = input.shown.sequences[layers.front().input];
-  std::vector<std::string> numbers;
-  for (const analysis::LayerMixing& layer : layers) numbers.push_back(std::to_string(layer.layer));
-  return {"Input " + sequence.id, "Token", "Layer", token_labels(input, sequence),
-          std::move(numbers),     ratios};
+  const auto number = [](const analysis::LayerMixing& layer) { return std::to_string(layer.layer); };
+  return {"Input " + sequence.id,   "Token", "Layer", token_labels(input, sequence),
+          texts_of(layers, number), ratios};
 }
 
 class MixingAnalysis final : public Analysis {

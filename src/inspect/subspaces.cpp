@@ -49,8 +49,6 @@ void add_kernels(Results& results, const AnalysisInput& input,
   std::vector<LongBlock> blocks;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
-      List ranks;
-      for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
       const std::size_t count = each.heads.size();
       const Tensor cosines = float_array({count, count, each.angles}, each.cosines);
       const auto pair_and_angle = [&config = input.config(), heads = each.heads](
@@ -65,10 +63,10 @@ void add_kernels(Results& results, const AnalysisInput& input,
                   {"component", analysis::component_cell(input.config(), each.heads.front().layer)},
                   {"layer", analysis::number_cell(input.config(), each.layer)},
                   {"names", names_of(input.config(), each.heads)},
-                  {"rank", std::move(ranks)},
+                  {"rank", each.ranks},
                   {"kernel", float_array(each.values)},
                   {"principal_cosines", cosines},
-                  {"mean_off_diagonal", or_null(analysis::off_diagonal(each.values.view()).mean)},
+                  {"mean_off_diagonal", analysis::off_diagonal(each.values.view()).mean},
                   {"null_mean", each.null.mean},
                   {"null_deviation", each.null.deviation}}});
     }

@@ -33,8 +33,8 @@ Section similarity_section(const RunResults& run) {
                      {"layer", analysis::number_cell(config, each.layer)},
                      {"names", names_of(config, each.heads)},
                      {"similarity", float_array(each.values)},
-                     {"mean_off_diagonal", or_null(pairs.mean)},
-                     {"mean_abs_off_diagonal", or_null(pairs.mean_abs)}}};
+                     {"mean_off_diagonal", pairs.mean},
+                     {"mean_abs_off_diagonal", pairs.mean_abs}}};
       if (run.request.order == HeadOrder::cluster)
         record.set("order", names_of(config, analysis::map_heads(each.heads, each.values.view()).order()));
       items.emplace_back(std::move(record));
