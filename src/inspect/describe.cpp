@@ -14,9 +14,14 @@
 
 namespace attnctl::inspect {
 
-Record& set_head(Record& record, const model::ModelConfig& config, const std::optional<model::HeadId>& head) {
+Record head_record(const char* key, std::string_view text, const model::ModelConfig& config,
+                   model::HeadId head) {
   const auto [component, layer, number, name] = analysis::head_cells(config, head);
-  return record.set("component", component).set("layer", layer).set("head", number).set("name", name);
+  return {{{key, std::string(text)},
+           {"component", component},
+           {"layer", layer},
+           {"head", number},
+           {"name", name}}};
 }
 
 Table text_columns(const Table& table, const std::vector<std::string>& columns) {

@@ -73,8 +73,9 @@ struct TableRows {
   [[nodiscard]] Table table() { return make_table(std::move(name), std::move(columns), std::move(rows)); }
 };
 
-/// Adds the fields component, layer, head and name to a record. They are null for nullopt.
-Record& set_head(Record& record, const model::ModelConfig& config, const std::optional<model::HeadId>& head);
+/// Returns a record with the field `key`, then component, layer, head and name.
+[[nodiscard]] Record head_record(const char* key, std::string_view text, const model::ModelConfig& config,
+                                 model::HeadId head);
 
 /// Returns the columns of a table of heads for text: `name`, with the title "head", and the others.
 [[nodiscard]] Table text_columns(const Table& table, const std::vector<std::string>& columns);

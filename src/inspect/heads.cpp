@@ -12,16 +12,6 @@
 namespace attnctl::inspect {
 namespace {
 
-void add_alignment(Record& record, const input::Sequence& sequence) {
-  if (sequence.offsets.empty()) return;
-  List offsets;
-  for (const tokenizer::TextRange& range : sequence.offsets)
-    offsets.emplace_back(List{range.begin, range.end});
-  record.set("offsets", std::move(offsets));
-  record.set("words", sequence.words);
-  if (!sequence.text_index.empty()) record.set("sequence_ids", sequence.text_index);
-}
-
 Section inputs_section(const input::Batch& batch) {
   List items;
   for (const input::Sequence& sequence : batch.sequences) {
@@ -32,7 +22,13 @@ Section inputs_section(const input::Batch& batch) {
     if (sequence.units > 0) record.set("unit", "word");
     if (!sequence.tokens.empty()) record.set("tokens", sequence.tokens);
     if (!sequence.ids.empty()) record.set("ids", make_tensor({sequence.ids.size()}, sequence.ids));
-    add_alignment(record, sequence);
+    List offsets;
+    for (const tokenizer::TextRange& range : sequence.offsets)
+      offsets.emplace_back(List{range.begin, range.end});
+    if (!offsets.empty()) {
+      record.set("offsets", std::move(offsets)).set("words", sequence.words);
+      if (!sequence.text_index.empty()) record.set("sequence_ids", sequence.text_index);
+    }
     record.set("length", sequence.queries());
     if (const input::Sequence* const target = sequence.target.get()) {
       if (target->text) record.set("target_text", *target->text);

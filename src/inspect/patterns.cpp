@@ -28,12 +28,10 @@ Section patterns_section(const RunResults& run) {
     const forward::Sides sides = run.sides(array.sequence, array.component);
     const std::vector<model::HeadId>& heads = run.heads_of(array);
     for (std::size_t i = 0; i < heads.size(); ++i) {
-      Record record{{{"input", run.shown.sequences[array.sequence].id}}};
-      set_head(record, run.config(), heads[i])
-          .set("queries", sides.queries())
-          .set("keys", sides.keys())
-          .set("weight", item_of(array.array, i, 2));
-      items.emplace_back(std::move(record));
+      items.emplace_back(head_record("input", run.shown.sequences[array.sequence].id, run.config(), heads[i])
+                             .set("queries", sides.queries())
+                             .set("keys", sides.keys())
+                             .set("weight", item_of(array.array, i, 2)));
     }
   }
   return {"patterns", "pattern", std::move(items)};
@@ -190,7 +188,6 @@ Section attention_from_section(const RunResults& run) {
   List items;
   for (const analysis::AttentionAnswer& answer : run.answers) {
     const analysis::AttentionQuestion& question = run.questions[answer.question];
-    const input::Sequence& sequence = run.shown.sequences[question.sequence];
     const forward::Sides sides = run.sides(question.sequence);
     List top;
     for (const auto& [key, weight] : answer.top) {
@@ -201,13 +198,12 @@ Section attention_from_section(const RunResults& run) {
     for (std::size_t i = 0; i < question.to_texts.size(); ++i)
       to.emplace_back(Record{{{"token", question.to_texts[i]}, {"weight", answer.to[i]}}});
     const std::size_t query = question.from.front();
-    Record record{{{"input", sequence.id}}};
-    set_head(record, run.config(), answer.head)
-        .set("query", query)
-        .set("query_token", token_cell(sides.queries_of.tokens, query))
-        .set("top", std::move(top))
-        .set("to", std::move(to));
-    items.emplace_back(std::move(record));
+    items.emplace_back(
+        head_record("input", run.shown.sequences[question.sequence].id, run.config(), answer.head)
+            .set("query", query)
+            .set("query_token", token_cell(sides.queries_of.tokens, query))
+            .set("top", std::move(top))
+            .set("to", std::move(to)));
   }
   return {"attention_from", "attention_from", std::move(items)};
 }
@@ -423,14 +419,13 @@ std::vector<model::HeadId> item_heads(const RunResults& run, const InputArray& a
 List array_records(const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;
-  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer,
-                       std::optional<std::size_t> head, const Tensor& values) {
-    const Cell name = head ? Cell(model::head_name(config, {*layer, *head})) : Cell();
+  const auto add = [&](const InputArray& array, const std::array<Cell, 4>& cells, const Tensor& values) {
+    const auto& [component, layer, head, name] = cells;
     items.emplace_back(Record{{{"array", std::string(name_of(array.what))},
                                {"input", run.shown.sequences[array.sequence].id},
-                               {"component", analysis::component_cell(config, layer)},
-                               {"layer", analysis::number_cell(config, layer)},
-                               {"head", analysis::cell_of(head)},
+                               {"component", component},
+                               {"layer", layer},
+                               {"head", head},
                                {"name", name},
                                {"shape", values.shape},
                                {"value", values}}});
@@ -438,23 +433,22 @@ List array_records(const RunResults& run) {
   for (const InputArray& array : run.arrays) {
     if (array.what == Captured::pattern) continue;
     if (array.what == Captured::logits) {
-      add(array, {}, {}, array.array);
+      add(array, {}, array.array);
       continue;
     }
-    const std::vector<model::HeadId> heads = item_heads(run, array);
-    if (has_kv_heads(array.what)) {
-      std::size_t first = 0;
-      analysis::for_each_group(heads, &model::HeadId::layer, [&](std::span<const model::HeadId> of_layer) {
-        add(array, of_layer.front().layer, {}, items_of(array.array, first, of_layer.size(), 2));
-        first += of_layer.size();
-      });
-      continue;
-    }
-    for (std::size_t i = 0; i < heads.size(); ++i) {
-      const bool one_per_layer = array.what == Captured::output;
-      add(array, heads[i].layer, one_per_layer ? std::nullopt : std::optional(heads[i].head),
-          item_of(array.array, i, 2));
-    }
+    const bool of_kv_heads = has_kv_heads(array.what);
+    const auto group_of = [&](const model::HeadId& head) {
+      return of_kv_heads ? model::HeadId{head.layer, 0} : head;
+    };
+    std::size_t first = 0;
+    const auto add_group = [&](std::span<const model::HeadId> heads) {
+      std::array<Cell, 4> cells = analysis::head_cells(config, heads.front());
+      if (of_kv_heads || array.what == Captured::output) cells[2] = cells[3] = {};
+      add(array, cells,
+          of_kv_heads ? items_of(array.array, first, heads.size(), 2) : item_of(array.array, first, 2));
+      first += heads.size();
+    };
+    analysis::for_each_group(item_heads(run, array), group_of, add_group);
   }
   return items;
 }

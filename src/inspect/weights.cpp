@@ -58,12 +58,10 @@ void add_directions(Results& results, const analysis::WeightsAnalysis& weights,
       const auto cells = analysis::head_cells(config, head.head);
       blocks.push_back({row_of(circuit->circuit, cells, "left"), left});
       blocks.push_back({row_of(circuit->circuit, cells, "right"), right});
-      Record record{{{"circuit", std::string(name_of(circuit->circuit))}}};
-      set_head(record, config, head.head)
-          .set("singular_values", float_array({count}, strongest))
-          .set("left", left)
-          .set("right", right);
-      items.emplace_back(std::move(record));
+      items.emplace_back(head_record("circuit", name_of(circuit->circuit), config, head.head)
+                             .set("singular_values", float_array({count}, strongest))
+                             .set("left", left)
+                             .set("right", right));
     }
   }
   results.document.sections.push_back({"principal_directions", "principal_directions", std::move(items)});
@@ -83,9 +81,7 @@ void add_circuits(Results& results, const RunResults& run) {
           analysis::circuit_factors(run.model, head.layer, circuit, run.request.weights.fold_norm);
       if (!factors) continue;
       const Tensor values = float_array(analysis::form_circuit(*factors, head.head));
-      Record record{{{"circuit", std::string(name_of(circuit))}}};
-      set_head(record, run.config(), head).set("value", values);
-      items.emplace_back(std::move(record));
+      items.emplace_back(head_record("circuit", name_of(circuit), run.config(), head).set("value", values));
       blocks.push_back({row_of(circuit, analysis::head_cells(run.config(), head)), values});
     }
   }
