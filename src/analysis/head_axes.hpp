@@ -105,9 +105,8 @@ template <typename... Parts>
 }
 
 /// Return the cells of the columns component, layer, head and name, and of the columns component, layer_a,
-/// head_a, name_a, layer_b, head_b and name_b. The cells of nullopt are undefined.
-[[nodiscard]] std::array<Cell, 4> head_cells(const model::ModelConfig& config,
-                                             const std::optional<model::HeadId>& head);
+/// head_a, name_a, layer_b, head_b and name_b.
+[[nodiscard]] std::array<Cell, 4> head_cells(const model::ModelConfig& config, model::HeadId head);
 [[nodiscard]] std::array<Cell, 7> pair_cells(const model::ModelConfig& config, model::HeadId a,
                                              model::HeadId b);
 

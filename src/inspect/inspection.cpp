@@ -1,7 +1,6 @@
 #include "inspect/inspection.hpp"
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <limits>
 #include <string_view>
@@ -18,17 +17,6 @@
 
 namespace attnctl::inspect {
 namespace {
-
-std::vector<analysis::Captured> captured_arrays(const Includes& includes) {
-  constexpr std::array<bool Includes::*, analysis::kAllCaptured.size()> members = {
-      &Includes::patterns, &Includes::scores, &Includes::queries, &Includes::keys,
-      &Includes::values,   &Includes::z,      &Includes::output,  &Includes::logits};
-  std::vector<analysis::Captured> parts;
-  for (const analysis::Captured part : analysis::kAllCaptured) {
-    if (includes.*members.at(static_cast<std::size_t>(part))) parts.push_back(part);
-  }
-  return parts;
-}
 
 /// Returns the positions of the word of --from among the queries of input `s`, and of the words of --to among
 /// its keys. If the word of --from is missing, adds a warning and returns nullopt; otherwise adds a warning
@@ -65,10 +53,10 @@ void add_subtitles(Results& results, const RunResults& run) {
   const std::vector<input::Sequence>& sequences = run.shown.sequences;
   results.subtitle = {run.model.name()};
   if (sequences.size() == 1 && sequences[0].text) results.subtitle.push_back(*sequences[0].text);
-  const std::vector<const AnalysisRow*>& analyses = run.request.includes.analyses;
+  const std::vector<const AnalysisRow*>& rows = run.request.includes.rows;
   for (View& view : results.pictures) {
-    const auto row = std::ranges::find(analyses, view.name, &AnalysisRow::include);
-    const bool of_weights = row == analyses.end() ? view.name == "similarity" : !(*row)->of_inputs;
+    const auto row = std::ranges::find(rows, view.name, &AnalysisRow::include);
+    const bool of_weights = row == rows.end() ? view.name == "similarity" : !(*row)->of_inputs;
     const auto set_subtitle = [&](auto& page) {
       page.subtitle = results.subtitle;
       if (of_weights) page.subtitle.resize(1);
@@ -81,13 +69,13 @@ void add_subtitles(Results& results, const RunResults& run) {
 void add_missing(Results& results, const RunResults& run) {
   const Includes& includes = run.request.includes;
   std::vector<std::string_view> names;
-  for (const AnalysisRow* row : rows_of(includes)) {
+  for (const AnalysisRow* row : includes.rows) {
     if (!row->text) names.push_back(row->include);
   }
   if (names.empty()) return;
   results.text.emplace_back(
       TextLine{"", fmt::format("Text does not show {}: use --format {}", fmt::join(names, ", "),
-                               includes.directions ? "json or csv" : "json, csv or npz")});
+                               includes.has("directions") ? "json or csv" : "json, csv or npz")});
 }
 
 void add_analyses(Results& results, const RunResults& run) {
@@ -106,7 +94,7 @@ struct Inspection::Observers {
         heads(of.request_.selection) {
     const InspectRequest& request = of.request_;
     std::vector<forward::Observer*> shown;  // observers that receive patterns after --weighting
-    if (request.includes.metrics) all.push_back(&metrics);
+    if (request.includes.has("metrics")) all.push_back(&metrics);
     if (!of.found_.questions.empty()) shown.push_back(&answers);
     for (std::size_t c = 0; c < of.found_.components.size(); ++c) {
       std::vector<analysis::CaptureTarget> targets;
@@ -161,21 +149,20 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
   if (request.by_word) plan_words();
   plan_questions();
   plan_arrays();
-  const auto traces = [](const AnalysisRow* row) {
-    return row->include == "rollout" || row->include == "flow";
-  };
-  if (!request.rollout_from.empty() && std::ranges::none_of(request.includes.analyses, traces))
+  const Includes& includes = request.includes;
+  if (!request.rollout_from.empty() && !includes.has("rollout") && !includes.has("flow"))
     fail(Status::usage, "--rollout-from: needs --include rollout or flow");
-  for (const AnalysisRow* row : request.includes.analyses) analyses_.push_back(row->make(found_));
+  for (const AnalysisRow* row : includes.rows)
+    if (row->make != nullptr) analyses_.push_back(row->make(found_));
   check_sizes();
 }
 
 void Inspection::check_components() const {
   const std::vector<analysis::ComponentHeads>& components = found_.components;
-  const std::vector<const AnalysisRow*>& analyses = request_.includes.analyses;
+  const std::vector<const AnalysisRow*>& rows = request_.includes.rows;
   const bool single = components.size() == 1;
   if (single && components.front().component == model::Component::none) return;
-  for (const AnalysisRow* row : analyses) {
+  for (const AnalysisRow* row : rows) {
     if (row->components == Components::none)
       fail(Status::usage, "--include {} is unsupported for encoder-decoder models", row->include);
     if (row->components == Components::not_cross && single &&
@@ -190,13 +177,13 @@ void Inspection::check_components() const {
   };
   if (!request_.from.empty()) refuse("--from");
   if (request_.weights.across_layers) refuse("--across-layers");
-  if (analyses.empty()) return;
-  const AnalysisRow& first = *analyses.front();
-  refuse(fmt::format("--include {}", first.include), first.components == Components::each);
+  for (const AnalysisRow* row : rows)
+    if (row->make != nullptr)
+      refuse(fmt::format("--include {}", row->include), row->components == Components::each);
 }
 
 void Inspection::plan_words() {
-  for (const AnalysisRow* row : rows_of(request_.includes)) {
+  for (const AnalysisRow* row : request_.includes.rows) {
     if (!row->by_word && row->of_inputs)
       fail(Status::usage, "--by-word does not support {}; leave it out of --include", row->include);
   }
@@ -222,7 +209,8 @@ void Inspection::plan_questions() {
 void Inspection::plan_arrays() {
   for (std::size_t component = 0; component < found_.components.size(); ++component) {
     const analysis::CaptureLayout layout(found_.components[component].selection, found_.config());
-    for (const analysis::Captured what : captured_arrays(request_.includes)) {
+    for (const analysis::Captured what : analysis::kAllCaptured) {
+      if (!request_.includes.has(include_name(what))) continue;
       if (what == analysis::Captured::logits && component > 0) continue;  // once per input
       if (!layout.available(what)) {
         const bool logits = what == analysis::Captured::logits;
@@ -243,7 +231,7 @@ void Inspection::check_sizes() {
   const auto add = [&](std::uint64_t count) { values = saturating_sum(values, count); };
   for (const InputArray& planned : found_.arrays)
     add(checked_product(planned.array.shape).value_or(std::numeric_limits<std::size_t>::max()));
-  if (request_.includes.circuits)
+  if (request_.includes.has("circuits"))
     add(2 * request_.selection.heads.size() * found_.config().d_model * found_.config().d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
   const bool streamed = request_.form == Form::arrays;  // arrays are written while they are computed
@@ -270,10 +258,10 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
     if (kept_values > 0 && checked_product(planned.array.shape).value_or(0) >= kHugePage / 2)
       work.kept += kHugePage;
   }
-  if (includes.weights || includes.directions)
+  if (includes.has("weights") || includes.has("directions"))
     add_weights_bytes(subject_.model, request_.selection, request_.weights, context_.pool.size(), work);
-  const auto of_weights = [](const AnalysisRow* row) { return !row->of_inputs; };
-  if (includes.circuits || std::ranges::any_of(includes.analyses, of_weights)) {
+  const auto of_weights = [](const AnalysisRow* row) { return row->make != nullptr && !row->of_inputs; };
+  if (includes.has("circuits") || std::ranges::any_of(includes.rows, of_weights)) {
     // These compare the factors of all selected heads at once: the weights and a copy of them in double.
     for (const std::size_t layer : request_.selection.layers())
       work.kept += 3 * subject_.model.attention_bytes(layer);
@@ -283,9 +271,9 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
 
 void Inspection::compute(const SinkOf& sink_of) {
   const Includes& includes = request_.includes;
-  if (includes.weights || includes.directions) {
+  if (includes.has("weights") || includes.has("directions")) {
     analysis::WeightsOptions options = request_.weights;
-    if (!includes.directions) options.directions = 0;
+    if (!includes.has("directions")) options.directions = 0;
     options.streamed = context_.streamed_rows > 0;
     found_.weights = analysis::analyze_weights(subject_.model, request_.selection, options, context_.pool,
                                                context_.warnings);
@@ -295,7 +283,7 @@ void Inspection::compute(const SinkOf& sink_of) {
     if (!observers.all.empty())
       analysis::run_axial(subject_.model, subject_.batch, subject_.grid, observers.heads, observers.all,
                           context_);
-    if (includes.metrics) found_.pattern_metrics = observers.metrics.finish();
+    if (includes.has("metrics")) found_.pattern_metrics = observers.metrics.finish();
     if (!found_.questions.empty()) found_.answers = observers.answers.finish();
   }
   for (const auto& analysis : analyses_) found_.analyses.push_back(analysis->finish());

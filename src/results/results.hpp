@@ -150,6 +150,10 @@ struct Value {
   Value(Table table) : data(std::move(table)) {}
   Value(List list) : data(std::move(list)) {}
   Value(Record record);
+  template <typename T>
+  Value(const std::optional<T>& value) : Value(value ? Value(*value) : Value()) {}
+  template <typename T>
+  Value(const std::vector<T>& items) : data(List(items.begin(), items.end())) {}
 };
 
 /// An object with named fields. The order of the fields is kept.

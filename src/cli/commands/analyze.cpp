@@ -96,12 +96,12 @@ void run_analysis(AnalysisRequest options) {
   const bool read = request.form == inspect::Form::text || request.form == inspect::Form::pictures;
   if (read && !request.from.empty() && !options.include_given) {
     // Shows only the answer to --from and, with --sort COLUMN or --columns, the table of heads.
-    request.includes.patterns = false;
+    request.includes.set("patterns", false);
     std::vector<std::string> columns = request.columns;
     if (!request.sort.empty() && !request.sorts_answers()) columns.push_back(request.sort);
-    request.includes.metrics = !columns.empty();
-    request.includes.weights =
-        std::ranges::any_of(columns, [](const std::string& name) { return name.ends_with("_rank"); });
+    request.includes.set("metrics", !columns.empty());
+    const auto is_rank = [](const std::string& name) { return name.ends_with("_rank"); };
+    request.includes.set("weights", std::ranges::any_of(columns, is_rank));
   }
   request.draw = !options.show.empty();
   request.draw_layers = request.draw && options.selection.heads.empty();

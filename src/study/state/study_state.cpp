@@ -304,14 +304,14 @@ Results study_results(const StudyState& state, Pool& pool) {
     if (name == "path") value = header.model_path;
   }
   Record summary;
-  summary.set("blocks", state.blocks_done()).set("of", state.blocks() ? Value(*state.blocks()) : Value());
+  summary.set("blocks", state.blocks_done()).set("of", state.blocks());
   const Table strongest = strongest_table(found, header.shape);
   summary.set("strongest", strongest);
   for (const auto& [name, value] : found.summary.fields) summary.set(name, value);
 
   Results results;
   results.document.head.set("model", std::move(model))
-      .set("corpus", Record{{{"files", List(header.files.begin(), header.files.end())},
+      .set("corpus", Record{{{"files", header.files},
                              {"sentences", counts.sentences},
                              {"words", counts.words},
                              {"tokens", counts.tokens},
