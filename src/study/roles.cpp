@@ -46,23 +46,25 @@ std::string cases_of(const RoleRow& row) {
 /// The roles of a head, in the order of role_rows().
 using HeadRoles = std::vector<const HeadRole*>;
 
+/// Returns the cells of the columns detail, score, null, shuffled, random, low and high.
+std::vector<Cell> evidence_cells(const RoleEvidence& evidence) {
+  return row_of(text_cell(evidence.detail), evidence.score, evidence.null, evidence.shuffled, evidence.random,
+                interval_cells(evidence.estimate));
+}
+
 std::vector<std::vector<Cell>> role_result_rows(const std::vector<HeadRoles>& heads, const StudyShape& shape,
                                                 const std::string& none) {
   std::vector<std::vector<Cell>> rows;
-  const auto add = [&](std::size_t head, std::string_view role, const RoleEvidence& evidence,
-                       const Cell& count, const std::string& rule) {
-    rows.push_back(row_of(shape.head_cells(head), text_cell(role), text_cell(evidence.detail), evidence.score,
-                          evidence.null, evidence.shuffled, evidence.random,
-                          interval_cells(evidence.estimate), count, rule));
-  };
   for (std::size_t h = 0; h < heads.size(); ++h) {
-    if (heads[h].empty()) add(h, "", {}, {}, none);
+    if (heads[h].empty())
+      rows.push_back(row_of(shape.head_cells(h), Cell(), evidence_cells({}), Cell(), none));
     for (const HeadRole* const role : heads[h]) {
       const RoleEvidence& evidence = role->evidence;
       std::string rule = rule_of(*role->row, role->tests);
       if (role->row->above_null && evidence.shuffled) rule += "; interval above shuffled";
       if (role->row->above_null && evidence.random) rule += "; score above random";
-      add(h, role->row->name, evidence, count_cell(evidence.count), rule);
+      rows.push_back(
+          row_of(shape.head_cells(h), role->row->name, evidence_cells(evidence), evidence.count, rule));
     }
   }
   return rows;
@@ -77,8 +79,7 @@ Table strongest(std::vector<HeadRole> roles, const StudyShape& shape) {
   for (const auto& [row, evidence, tests] : roles) {
     if (++shown[row] > most) continue;
     rows.push_back(row_of(std::string(1, row->letter), row->name, shape.heads[evidence.head].name,
-                          text_cell(evidence.detail), evidence.score, evidence.null, evidence.shuffled,
-                          evidence.random, interval_cells(evidence.estimate), evidence.count));
+                          evidence_cells(evidence), evidence.count));
   }
   return make_table(
       "strongest",

@@ -331,8 +331,8 @@ void list_states(const MergeOptions& options) {
                     blocks ? count_cell(*blocks) : Cell(), blocks.has_value()});
   }
   const Table table = make_table("states", {"file", "model", "blocks", "of", "finished"}, std::move(rows));
-  Results results{.tables = {table}, .text = {TextTable{"", table}}};
-  results.document.sections.push_back({"states", "state", table});
+  Results results{.text = {TextTable{"", table}}};
+  results.add_table("state", table);
   writer.write("attnctl.states/2", std::move(results));
   print_warnings(session);
 }

@@ -171,28 +171,14 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
                             *each.best, {each.baseline}));
       results.evidence.back().shuffled = shuffled(each, *each.best);
     }
-    add_table(results, "relation", "relations",
-              {"relation",
-               "direction",
-               "component",
-               "layer",
-               "head",
-               "name",
-               "hits",
-               "count",
-               "accuracy",
-               "interval_low",
-               "interval_high",
-               "baseline",
-               "baseline_offset",
-               "best",
-               "count_held_out",
-               "accuracy_held_out",
-               "baseline_held_out",
-               "shuffled_held_out",
-               "gain_interval_low",
-               "gain_interval_high"},
-              std::move(rows));
+    std::vector<Column> columns = {"relation", "direction",    "component",    "layer",
+                                   "head",     "name",         "hits",         "count",
+                                   "accuracy", "interval_low", "interval_high"};
+    for (const char* const column :
+         {"baseline", "baseline_offset", "best", "count_held_out", "accuracy_held_out", "baseline_held_out",
+          "shuffled_held_out", "gain_interval_low", "gain_interval_high"})
+      columns.emplace_back(column);
+    add_table(results, "relation", "relations", std::move(columns), std::move(rows));
     add_table(results, "tree", "trees",
               {"kind", "component", "layer", "head", "name", "hits", "count", "accuracy", "interval_low",
                "interval_high", "best", "count_held_out", "accuracy_held_out", "shuffled_held_out"},
