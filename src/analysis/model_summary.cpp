@@ -228,17 +228,6 @@ Record parameters_record(const SummarySubject& subject, const model::ParameterCo
   return record;
 }
 
-Record flops_record(const model::FlopCount& flops) {
-  return {{{"all", flops.all},
-           {"projections", flops.projections},
-           {"scores", flops.scores},
-           {"values", flops.values},
-           {"output", flops.output},
-           {"mlp", flops.mlp},
-           {"embedding", flops.embedding},
-           {"head", flops.head}}};
-}
-
 /// Returns the first layer with the same weights as `layer`. Undefined if no earlier layer has them.
 Cell shared_with(const model::ModelConfig& config, std::size_t layer) {
   const auto first =
@@ -277,6 +266,7 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   const model::ModelConfig& config = subject.config;
   const model::Model* const model = subject.model;
   const model::ParameterCount parameters = model::count_parameters(config);
+  const model::FlopCount flops = model::count_flops(config, length);
   const model::PatternMemory patterns = model::count_pattern_memory(config, length);
   const std::string tokens = counted(length, "token");
   std::vector<SummaryPart> parts;
@@ -286,7 +276,15 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   if (model != nullptr)
     parts.push_back({"stored", "Values in the checkpoint", stored_record(*model), "", "values"});
   parts.push_back({"flops", fmt::format("FLOPs of one sequence of {} (a multiply-add is 2)", tokens),
-                   flops_record(model::count_flops(config, length)), "", "FLOPs"});
+                   Record{{{"all", flops.all},
+                           {"projections", flops.projections},
+                           {"scores", flops.scores},
+                           {"values", flops.values},
+                           {"output", flops.output},
+                           {"mlp", flops.mlp},
+                           {"embedding", flops.embedding},
+                           {"head", flops.head}}},
+                   "", "FLOPs"});
   parts.push_back({"memory_bytes", fmt::format("Memory at {}, float32", tokens),
                    Record{{{"patterns", patterns.all},
                            {"patterns_of_a_layer", patterns.layer},

@@ -210,14 +210,11 @@ Section attention_from_section(const RunResults& run) {
 
 /// Returns a table with one row per weight of attention_from_section(). Rows are computed on demand.
 Table attention_from_table(const RunResults& run) {
-  struct AnswerWord {
-    std::size_t answer;
-    std::size_t word;  // index into the strongest keys and, after them, the words of --to
-  };
-  std::vector<AnswerWord> places;
-  for (std::size_t i = 0; i < run.answers.size(); ++i) {
-    const std::size_t words = run.answers[i].top.size() + run.answers[i].to.size();
-    for (std::size_t word = 0; word < words; ++word) places.push_back({i, word});
+  // Of each row, an answer and an index into its strongest keys and, after them, the words of --to.
+  std::vector<std::pair<const analysis::AttentionAnswer*, std::size_t>> places;
+  for (const analysis::AttentionAnswer& answer : run.answers) {
+    for (std::size_t word = 0; word < answer.top.size() + answer.to.size(); ++word)
+      places.emplace_back(&answer, word);
   }
   Table table{"attention_from",
               columns_of(kAttentionFromColumns, {"input", "component", "layer", "head", "name", "query",
@@ -225,8 +222,8 @@ Table attention_from_table(const RunResults& run) {
               places.size(),
               {}};
   table.row = [&run, places](std::size_t index, std::span<Cell> cells) {
-    const auto [number, word] = places[index];
-    const analysis::AttentionAnswer& answer = run.answers[number];
+    const auto [place, word] = places[index];
+    const analysis::AttentionAnswer& answer = *place;
     const analysis::AttentionQuestion& question = run.questions[answer.question];
     const forward::Sides sides = run.sides(question.sequence);
     const std::size_t query = question.from.front();

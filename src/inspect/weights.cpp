@@ -18,10 +18,6 @@ namespace {
 using analysis::CircuitAnalysis;
 using analysis::HeadSpectrum;
 
-std::size_t layer_of(const HeadSpectrum& head) {
-  return head.head.layer;
-}
-
 Section similarity_section(const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;
@@ -127,6 +123,7 @@ TextTable effective_ranks(const CircuitAnalysis& circuit, const model::ModelConf
   TableRows rows{"", {"layer"}};
   for (const std::size_t number : numbers) rows.columns.push_back("head " + std::to_string(number));
   std::size_t most = 0;
+  const auto layer_of = [](const HeadSpectrum& head) { return head.head.layer; };
   analysis::for_each_group(circuit.heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
     std::vector<Cell>& row = rows.add(layer_cell(config, heads.front().head.layer));
     row.resize(rows.columns.size());
