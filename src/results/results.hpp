@@ -307,7 +307,7 @@ struct TextMatrix {
   std::vector<std::string> row_labels;     // one per row; if empty, row numbers are used
   std::vector<std::string> column_labels;  // one per column; if empty, column numbers are used
   Tensor values;                           // [rows, columns], float or double
-  std::size_t most_rows = 64;              // largest number of rows that are shown
+  std::size_t most_rows = 64;              // largest number of rows that are shown without --columns all
 };
 
 /// Matrices, shown as numbers, as heatmaps of weights from 0 to 1, or as small heatmaps side by side.
