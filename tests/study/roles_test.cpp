@@ -244,7 +244,7 @@ TEST_CASE("the text says which roles have too few cases, and suggests random mod
     return run_attnctl(words).out;
   };
   const std::string page = text({"--format", "text"});
-  CHECK(page.find("Roles (I induction)") != std::string::npos);
+  CHECK(page.find("Roles (I induction) by layer and head\n") != std::string::npos);
   CHECK(page.find("Too few cases for positional, sink, local, broad (need 10 sentences)") !=
         std::string::npos);
   CHECK(page.find("--null-model 5") != std::string::npos);
