@@ -200,7 +200,7 @@ std::vector<Task> data_scientist_tasks() {
        .words = "A figure of what a word looks at in all heads",
        .command =
            kAnalyze + kAnimal + "--from it -o from.svg && grep -oE '>(What [^<]*|2.3|street)<' from.svg",
-       .shows = {">What &quot;it&quot; Attends To<", ">2.3<", ">street<"},
+       .shows = {">What &quot;it&quot; Looks At<", ">2.3<", ">street<"},
        .hides = {"attnctl:"}},
       {.number = 19,
        .words = "The same as CSV",

@@ -147,6 +147,8 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
       colours.insert((*it)[1]);
     return colours;
   };
+  CHECK(result.out.find(">Layer<") != std::string::npos);
+  CHECK(result.out.find(">Head<") != std::string::npos);
   const std::set<std::string> induction = colours_of("<tspan fill=\"([^\"]*)\">I<");
   CHECK(induction.size() == 1);
   CHECK(colours_of("<g fill=\"([^\"]*)\"><text[^>]*>I<") == induction);  // the legend
