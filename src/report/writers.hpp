@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
 #include "results/results.hpp"
@@ -127,6 +128,7 @@ struct PictureOptions {
   std::string colormap = {};                   // one of colormap_names()
   std::optional<std::size_t> width = {};       // in pixels, or points of a PDF; the drawing is scaled to it
   std::optional<double> vmin = {}, vmax = {};  // ends of the scale of heatmaps
+  Warnings* warnings = nullptr;                // PNG, PDF: receives missing_glyphs; may be null
   bool operator==(const PictureOptions&) const = default;
   [[nodiscard]] double zoom() const { return font_size / 9; }  // factor on the sizes of texts
 };

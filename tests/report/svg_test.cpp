@@ -361,6 +361,24 @@ TEST_CASE("a PNG has one pixel per unit if two are too many for cairo, and a bad
   }
 }
 
+TEST_CASE("characters that are in no installed font give a warning") {
+  const test::TempDir folder;
+  const auto warnings_of = [&](const std::string& label) {
+    Warnings warnings;
+    HeatmapPage page = similarity();
+    page.heatmaps[0].x_labels = {label, "b"};
+    OutputFile out(folder.path() / "a.png");
+    write_picture(out, page, PictureFormat::png, {.warnings = &warnings});
+    out.commit();
+    return warnings.list();
+  };
+  CHECK(warnings_of("e").empty());
+  const std::vector<Warning> found = warnings_of("\U0010FFFD\U0010FFFD");  // of a plane for private use
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].code == "missing_glyphs");
+  CHECK(found[0].count == 2);
+}
+
 TEST_CASE("a scale fits the values") {
   const auto fitted = [](const std::vector<double>& values, bool diverging, bool may_be_logarithmic) {
     HeatmapPage page{"", {.diverging = diverging, .label = "Value"}, 0, {}};
