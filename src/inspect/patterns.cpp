@@ -162,7 +162,7 @@ std::string name_of_from(const RunResults& run, const analysis::AttentionQuestio
 HeatmapPage answers_page(const RunResults& run) {
   HeatmapPage page;
   page.title =
-      fmt::format("What \"{}\" Attends To",
+      fmt::format("What \"{}\" Looks At",
                   run.questions.size() == 1 ? name_of_from(run, run.questions[0]) : run.request.from);
   analysis::for_each_group(
       run.answers, &analysis::AttentionAnswer::question,

@@ -121,7 +121,7 @@ TextTable effective_ranks(const CircuitAnalysis& circuit, const model::ModelConf
   std::set<std::size_t> numbers;
   for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
   TableRows rows{"", {"layer"}};
-  for (const std::size_t number : numbers) rows.columns.push_back("head " + std::to_string(number));
+  for (const std::size_t number : numbers) rows.columns.push_back(std::to_string(number));
   std::size_t most = 0;
   const auto layer_of = [](const HeadSpectrum& head) { return head.head.layer; };
   analysis::for_each_group(circuit.heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
@@ -133,7 +133,8 @@ TextTable effective_ranks(const CircuitAnalysis& circuit, const model::ModelConf
       most = std::max(most, head.singular_values.size());
     }
   });
-  return {fmt::format("Effective ranks of {} (1 to {})", symbol_of(name_of(circuit.circuit)), most),
+  return {fmt::format("Effective ranks of {} by layer and head (1 to {})",
+                      symbol_of(name_of(circuit.circuit)), most),
           rows.table(), 1};
 }
 

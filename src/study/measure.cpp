@@ -62,7 +62,7 @@ HeadGrid::HeadGrid(const StudyShape& shape) {
   }
 }
 
-TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells) {
+TextTable head_grid(const StudyShape& shape, const std::string& title, const std::vector<Cell>& cells) {
   const HeadGrid grid(shape);
   const std::size_t width = grid.columns.size();
   std::vector<Column> columns = {"layer"};
@@ -71,7 +71,7 @@ TextTable head_grid(const StudyShape& shape, std::string title, const std::vecto
   for (const std::string& layer : grid.layers) rows.emplace_back(1 + width).front() = layer;
   for (std::size_t h = 0; h < grid.cells.size(); ++h)
     rows[grid.cells[h] / width][1 + grid.cells[h] % width] = cells.at(h);
-  return {std::move(title), make_table("grid", std::move(columns), std::move(rows))};
+  return {title + " by layer and head", make_table("grid", std::move(columns), std::move(rows))};
 }
 
 Cell score_text(const std::optional<double>& share, const std::optional<ShareEstimate>& estimate) {

@@ -86,7 +86,9 @@ struct HeadGrid {
 
   explicit HeadGrid(const StudyShape& shape);
 };
-[[nodiscard]] TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells);
+/// Appends " by layer and head" to the title.
+[[nodiscard]] TextTable head_grid(const StudyShape& shape, const std::string& title,
+                                  const std::vector<Cell>& cells);
 
 /// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an estimate of the score.
 [[nodiscard]] Cell score_text(const std::optional<double>& share,

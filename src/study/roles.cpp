@@ -108,7 +108,7 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
   }
   return {.title = "Roles of heads",
           .scale = {.diverging = false, .low = 0, .high = 1, .label = "Score of the first letter's role"},
-          .heatmaps = {{"Roles", "head", "layer", grid.columns, grid.layers,
+          .heatmaps = {{"Roles", "Head", "Layer", grid.columns, grid.layers,
                         make_tensor(size, std::move(scores))}},
           .cell_texts = std::move(texts),
           .legend = std::move(legend)};

@@ -75,7 +75,7 @@ TEST_CASE("pictures name the model and the text, and draw what was asked") {
   shows(drawn({"analyze", model, text, "--show", "1.2", "--weighting", "norm"}),
         {">Norm-Weighted Pattern of Layer 1, Head 2<", ">Norm of weighted value<"});
   const std::string from = drawn({"analyze", model, text, "--from", "cat"});
-  shows(from, {">What &quot;cat&quot; Attends To<", ">The cat sat.<", ">2.3<", ">cat<"});
+  shows(from, {">What &quot;cat&quot; Looks At<", ">The cat sat.<", ">2.3<", ">cat<"});
   CHECK(count_of(from, "<rect") >= 12 * 6);  // heads and tokens
   shows(drawn({"analyze", model, text, "--include", "rollout"}), {">Attention rollout<", ">The cat sat.<"});
   const std::string weights = drawn({"weights", model});
@@ -127,11 +127,20 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
   shows(plot(study, {"entropy", "--measures", "metrics"}), {">Heads: entropy<", ">data/tiny-bert<"});
   shows(plot(study, {"positional.weight", "--measures", "positional"}), {">offset -8<", ">offset 8<"});
 
+  const std::string offset = shows(plot(study, {"positional.weight=offset -8", "--measures", "positional"}),
+                                   {">Heads: positional weight, offset -8<"});
+  CHECK(count_of(offset, "<title>2, 3: ") == 1);
+
   const auto refused = [&](const std::vector<std::string>& arguments, const char* format = "svg") {
     const RunResult result = run(arguments, format);
     CHECK(result.status == 2);
     return result.err;
   };
+  CHECK(
+      refused(plot(study, {"positional.weight=9", "--measures", "positional"}))
+          .ends_with("no heatmap has a title with each word of \"9\"; the titles are offset -8, offset -7, "
+                     "offset -6, offset -5, offset -4, offset -3, offset -2, offset -1, offset 0, offset 1, "
+                     "offset 2, offset 3, and 5 more\n"));
   CHECK(refused(plot(analyze, {"entropi"}))
             .starts_with("attnctl: --plot entropi: this run has no such column of heads (did you mean "
                          "\"entropy\"?); it has best_offset, "));
@@ -457,7 +466,7 @@ TEST_CASE("--from: the title names the token if --from is a position") {
     return run_attnctl(arguments).out;
   };
   CHECK(shown("text").find("\nWhat \"cat\" looks at (input \"0\", position 2)\n") != std::string::npos);
-  CHECK(shown("svg").find("What &quot;cat&quot; Attends To") != std::string::npos);
+  CHECK(shown("svg").find("What &quot;cat&quot; Looks At") != std::string::npos);
 }
 
 TEST_CASE("the help of weights does not mention --from") {

@@ -147,6 +147,8 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
       colours.insert((*it)[1]);
     return colours;
   };
+  CHECK(result.out.find(">Layer<") != std::string::npos);
+  CHECK(result.out.find(">Head<") != std::string::npos);
   const std::set<std::string> induction = colours_of("<tspan fill=\"([^\"]*)\">I<");
   CHECK(induction.size() == 1);
   CHECK(colours_of("<g fill=\"([^\"]*)\"><text[^>]*>I<") == induction);  // the legend
@@ -244,7 +246,7 @@ TEST_CASE("the text says which roles have too few cases, and suggests random mod
     return run_attnctl(words).out;
   };
   const std::string page = text({"--format", "text"});
-  CHECK(page.find("Roles (I induction)") != std::string::npos);
+  CHECK(page.find("Roles (I induction) by layer and head\n") != std::string::npos);
   CHECK(page.find("Too few cases for positional, sink, local, broad (need 10 sentences)") !=
         std::string::npos);
   CHECK(page.find("--null-model 5") != std::string::npos);

@@ -82,7 +82,8 @@ void run_analysis(AnalysisRequest options) {
   request.form = target.format.form;
   request.format = target.format.name;
   if (!target.all_columns) request.columns = options.output.columns;
-  if (const std::string& plot = options.output.plot; !plot.empty() && !options.include_given) {
+  if (const std::string plot = options.output.plot.substr(0, options.output.plot.find('='));
+      !plot.empty() && !options.include_given) {
     // Computes only the table of this column.
     const std::string table = plot.substr(0, plot.find('.'));
     const std::vector<std::string> names = inspect::include_names(!options.with_inputs);

@@ -124,9 +124,10 @@ void require_study_scope(const StudyScope& scope) {
       *scope.settings.corpus.stride > *scope.settings.corpus.max_length)
     fail(Status::usage, "--stride: got {}, need at most --max-length {}", *scope.settings.corpus.stride,
          *scope.settings.corpus.max_length);
-  if (!scope.output.plot.empty() && study::definition_of(scope.output.plot) == nullptr)
+  const std::string plot = scope.output.plot.substr(0, scope.output.plot.find('='));
+  if (!plot.empty() && study::definition_of(plot) == nullptr)
     fail(Status::usage, "--plot {}: no measure has this column; attnctl explain lists the columns",
-         escaped(scope.output.plot));
+         escaped(plot));
 }
 
 OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {

@@ -76,10 +76,11 @@ void add_texts(Command& command, InputOptions& options) {
       [&options](const std::string& value) {
         std::error_code ignored;
         if (std::filesystem::is_directory(value, ignored))
-          fail(Status::usage,
-               "{0}: is a folder, and only one MODEL can be given; to compare two models, use attnctl compare "
-               "MODEL {0} --input FILE; for this text, give --text {0}",
-               escaped(value));
+          fail(
+              Status::usage,
+              "{0}: is a folder, and only one MODEL can be given; to compare two models, use attnctl compare "
+              "MODEL {0} --input FILE; for this text, give --text {0}",
+              escaped(value));
         if (std::filesystem::exists(value, ignored))
           fail(Status::usage, "{0}: is a path; give --input {0}, or --text {0} for this text",
                escaped(value));
@@ -265,7 +266,8 @@ void add_plot_option(Command& command, OutputOptions& options, std::vector<std::
   command.add("Output", {{.names = "--plot",
                           .target = &options.plot,
                           .help = "With svg, png, pdf: draw this column of a table by layer and head, such "
-                                  "as entropy; for a table other than heads: TABLE.COLUMN",
+                                  "as entropy; for a table other than heads: TABLE.COLUMN; =WORDS after it "
+                                  "draws only the heatmaps whose titles contain each word",
                           .type = "COLUMN",
                           .offered = std::move(columns)}});
 }
