@@ -671,7 +671,7 @@ TEST_CASE("a study says if no measure uses --null-model or --null-shuffle, and w
     return study.run(
         {"--measures", measures, "--null-model", "1", "--null-shuffle", "1", "--format", "text"});
   };
-  const std::string line = "--null-shuffle 1: JSON and CSV have the results";
+  const std::string line = "--null-shuffle 1: the columns shuffled and shuffled_held_out have";
   const RunResult unused = run("metrics");
   CHECK(unused.status == 0);
   CHECK(unused.err.find("--null-model: only the measure roles") != std::string::npos);

@@ -344,9 +344,10 @@ Results study_results(const StudyState& state, Pool& pool) {
                fmt::format(": {} over {}, {}", counted(header.shape.heads.size(), "head"),
                            counted(counts.sentences, "sentence"), counted(counts.tokens, "token"))});
   if (!header.shuffled_measures().empty()) {
-    results.text.emplace_back(
-        TextLine{fmt::format("--null-shuffle {}", header.null_shuffles),
-                 ": JSON and CSV have the results for shuffled tokens (shuffled, shuffled_held_out)"});
+    results.text.emplace_back(TextLine{
+        fmt::format("--null-shuffle {}", header.null_shuffles),
+        ": the columns shuffled and shuffled_held_out have the results for shuffled tokens (of roles: "
+        "only where the rule uses them)"});
   }
   results.subtitle = {header.model_path};
   results.picture_hint = "add the measure roles, or give --plot entropy or another column";
