@@ -76,9 +76,11 @@ Table strongest(std::vector<HeadRole> roles, const StudyShape& shape) {
   std::vector<std::vector<Cell>> rows;
   for (const auto& [row, evidence, tests] : roles) {
     if (++shown[row] > most) continue;
+    const bool used = row->above_null;  // the rule compares with the null and with random models
     rows.push_back(row_of(std::string(1, row->letter), row->name, shape.heads[evidence.head].name,
-                          text_cell(evidence.detail), evidence.score, evidence.null, evidence.shuffled,
-                          evidence.random, interval_cells(evidence.estimate), evidence.count));
+                          text_cell(evidence.detail), evidence.score, used ? evidence.null : std::nullopt,
+                          evidence.shuffled, used ? evidence.random : std::nullopt,
+                          interval_cells(evidence.estimate), evidence.count));
   }
   return make_table(
       "strongest",
