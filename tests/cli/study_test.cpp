@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "analysis/patterns/pattern_metrics.hpp"
@@ -281,7 +282,8 @@ TEST_CASE("an interrupted study saves its state") {
     CHECK(result.out.empty());
     CHECK(result.err == "attnctl: interrupted\n");
     CHECK(merge({state}).status == 3);  // the state is incomplete
-    CHECK(merge({state}, {"--partial", "--format", "text"}).out.find("not all blocks") != std::string::npos);
+    CHECK(merge({state}, {"--partial", "--format", "text"}).out.find("blocks are done, perhaps not all") !=
+          std::string::npos);
     CHECK(study.run(options).out == study.whole());
   }
 }
@@ -479,6 +481,10 @@ TEST_CASE("bad sentences stop a study, or are counted and listed") {
     CHECK(document["corpus"]["sentences"] == row.sentences);
     CHECK(document["corpus"]["skipped"] == 1);
     CHECK(document["skipped"][0]["message"].get<std::string>().find(row.where) != std::string::npos);
+    const std::string skipped =
+        fmt::format("attnctl: warning: skipped 1 of {} sentences (--skip-bad); first: {}/{}",
+                    row.sentences + 1, folder.path().string(), row.where);
+    CHECK_MESSAGE(result.err.find(skipped) != std::string::npos, result.err);
   }
   const RunResult none =
       run_attnctl({"study", kBert, "--input", folder.write("c.jsonl", "{}\n").string(), "--skip-bad"});
@@ -616,11 +622,14 @@ TEST_CASE("a shard without data is merged with one that has data") {
   }
   const RunResult both = merge(files);
   CHECK(both.status == 0);
-  CHECK(both.err.empty());
+  CHECK(both.err.find("no data in") == std::string::npos);
   CHECK(json::parse(both.out)["summary"]["syntax"]["sentences"] == 1);
   const RunResult second = merge({files[1]}, {"--partial", "--format", "json"});
   CHECK(second.status == 0);
   CHECK(second.err.find("no data in " + input + "; syntax needs") != std::string::npos);
+  CHECK(second.err.find("warning: only 1 of 2 blocks are done\n") != std::string::npos);
+  CHECK(merge({files[1]}, {"--partial", "--format", "text"})
+            .out.find("Warning: only 1 of 2 blocks are done\n") != std::string::npos);
 }
 
 TEST_CASE("a study counts the unknown tokens of its corpus once") {

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include "cli/commands.hpp"
 #include "cli/commands/study.hpp"
 
@@ -72,13 +74,15 @@ void compare(const CompareOptions& options) {
     state.check_data(!options.measures.empty(), session.warnings);
     results.push_back(study::study_results(state, session.pool));
     for (const Warning& warning : state.warnings())
-      session.warnings.add(warning.code, warning.message, warning.count);
+      if (warning.code != "unlike_kernels")
+        session.warnings.add(warning.code, warning.message, warning.count);
     kernels.insert(state.kernels().begin(), state.kernels().end());
   }
   if (kernels.size() > 1)
     session.warnings.add("unlike_kernels",
-                         "the studies were computed with different kernels, which round differently",
-                         kernels.size());
+                         fmt::format("the studies were computed with {} different kernels, which round "
+                                     "differently: {}",
+                                     kernels.size(), fmt::join(kernels, "+")));
   const auto sentences = [&states](std::size_t i) { return states[i].counts().sentences; };
   if (sentences(0) != sentences(1))
     session.warnings.add("unlike_sentences",

@@ -210,6 +210,17 @@ Results finished_study(const study::StudyState& state, bool named, Session& sess
   return results;
 }
 
+/// Prints the warnings of the session and those of the state, which a page of text on stdout already has.
+/// `target` is null for one of several shards, which is never complete.
+void print_study_warnings(const study::StudyState& state, const Target* target, Session& session) {
+  if (target == nullptr || !target->is_page()) {
+    for (const Warning& warning : state.warnings())
+      if (target != nullptr || warning.code != "partial")
+        session.warnings.add(warning.code, warning.message, warning.count);
+  }
+  print_warnings(session);
+}
+
 void add_result_options(Command& command, CommandOptions& options) {
   add_document_options(command, options.output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
   add_table_option(command, options.output,
@@ -275,10 +286,7 @@ void run_study_command(const StudyOptions& options) {
   if (state_file) state.write(*state_file);
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
   if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
-  if (target && target->is_page()) return print_warnings(session);      // the page has those of the state
-  for (const Warning& warning : state.warnings())
-    session.warnings.add(warning.code, warning.message, warning.count);
-  print_warnings(session);
+  print_study_warnings(state, target ? &*target : nullptr, session);
 }
 
 struct MergeOptions : CommandOptions {
@@ -360,12 +368,7 @@ void merge(const MergeOptions& options) {
   if (!options.partial && !state.complete()) refuse_partial(state, shards, std::move(unfinished));
   if (state_file) state.write(*state_file);
   output.write(finished_study(state, false, session));
-  if (state.kernels().size() > 1 && !target.is_page()) {
-    session.warnings.add("unlike_kernels",
-                         "the states were computed with different kernels, which round differently",
-                         state.kernels().size());
-  }
-  print_warnings(session);
+  print_study_warnings(state, &target, session);
 }
 
 // --- plan

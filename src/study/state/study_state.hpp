@@ -108,17 +108,7 @@ class StudyState {
   [[nodiscard]] const CorpusCounts& counts() const { return counts_; }
   [[nodiscard]] const auto& skipped() const { return skipped_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
-  [[nodiscard]] std::vector<Warning> warnings() const {
-    std::vector<Warning> list;
-    for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
-    const auto is_even = [](const auto& measure) { return measure->all_in_even_blocks(); };
-    if (complete() && std::ranges::any_of(measures_.own, is_even))
-      list.push_back({"no_held_out",
-                      "the corpus has no held-out half, so the best heads are not scored: odd blocks have no "
-                      "annotation; give a smaller --batch-tokens",
-                      1});
-    return list;
-  }
+  [[nodiscard]] std::vector<Warning> warnings() const;
 
   [[nodiscard]] StudyMeasures make_block_measures() const {
     StudyMeasures measures(*header_);
