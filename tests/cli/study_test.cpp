@@ -280,11 +280,23 @@ TEST_CASE("an interrupted study saves its state") {
     const RunResult result = study.run(options, stopped);
     CHECK(result.status == 130);
     CHECK(result.out.empty());
-    CHECK(result.err == "attnctl: interrupted\n");
+    CHECK_MESSAGE(result.err.starts_with("attnctl: interrupted; " + state + " has "), result.err);
+    CHECK_MESSAGE(result.err.ends_with("; run the same command to continue\n"), result.err);
+    CHECK(std::ranges::count(result.err, '\n') == 1);
     CHECK(merge({state}).status == 3);  // the state is incomplete
     CHECK(merge({state}, {"--partial", "--format", "text"}).out.find("blocks are done, perhaps not all") !=
           std::string::npos);
-    CHECK(study.run(options).out == study.whole());
+    const RunResult resumed = study.run(options);
+    CHECK(resumed.out == study.whole());
+    CHECK_MESSAGE(resumed.err.starts_with("attnctl: continues " + state + ": "), resumed.err);
+    const RunResult again = study.run(options);  // now the number of all blocks is known
+    const std::string blocks = json::parse(again.out)["summary"]["of"].dump();
+    CHECK_MESSAGE(again.err.starts_with("attnctl: continues " + state + ": " + blocks + " of " + blocks +
+                                        " blocks are done\n"),
+                  again.err);
+    Words quiet = options;
+    quiet.emplace_back("--quiet");
+    CHECK(study.run(quiet).err.empty());
   }
 }
 
@@ -627,9 +639,9 @@ TEST_CASE("a shard without data is merged with one that has data") {
   const RunResult second = merge({files[1]}, {"--partial", "--format", "json"});
   CHECK(second.status == 0);
   CHECK(second.err.find("no data in " + input + "; syntax needs") != std::string::npos);
-  CHECK(second.err.find("warning: only 1 of 2 blocks are done\n") != std::string::npos);
-  CHECK(merge({files[1]}, {"--partial", "--format", "text"})
-            .out.find("Warning: only 1 of 2 blocks are done\n") != std::string::npos);
+  CHECK(second.err.find("warning: 1 of 2 blocks are done\n") != std::string::npos);
+  CHECK(merge({files[1]}, {"--partial", "--format", "text"}).out.find("Warning: 1 of 2 blocks are done\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a study counts the unknown tokens of its corpus once") {

@@ -32,7 +32,7 @@ study::StudyState finished_state(const std::string& file) {
     fail(Status::bad_input,
          "{}: the study is not finished ({}); give a state with all blocks, such as that of attnctl merge "
          "--state",
-         escaped(file), counted(state.blocks_done(), "block is done", "blocks are done"));
+         escaped(file), state.done_text());
   return state;
 }
 

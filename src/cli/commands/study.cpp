@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -173,8 +174,12 @@ study::StudyState compute_study(OpenStudy& study, Session& session, const study:
   const study::StudySettings& settings = study.settings;
   const study::StudyInput input = study.input();
   study::StudyBeginning beginning = study::begin_study(input, session.pool, session.progress);
-  if (resumed)
-    study::require_same_study(resumed->header(), escaped(*checkpoint.path), beginning.header, "this command");
+  if (resumed) {
+    const std::string name = escaped(*checkpoint.path);
+    study::require_same_study(resumed->header(), name, beginning.header, "this command");
+    if (!session.options.quiet)
+      std::fprintf(stderr, "attnctl: continues %s: %s\n", name.c_str(), resumed->done_text().c_str());
+  }
   study::StudyState state = resumed ? std::move(*resumed) : study::StudyState(std::move(beginning.header));
   Warnings ignored;  // random_twins() repeats the warnings of open_model()
   const std::vector<model::Model> null_models =

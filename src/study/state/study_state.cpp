@@ -218,11 +218,8 @@ std::vector<Warning> StudyState::warnings() const {
                      counted(counts_.sentences + counts_.skipped, "sentence"), skipped_.begin()->second),
          1});
   if (!complete())
-    list.push_back({"partial",
-                    blocks_ ? fmt::format("only {} of {} are done", done_.size(), counted(*blocks_, "block"))
-                            : fmt::format("{}, perhaps not all: no run has read the whole corpus",
-                                          counted(done_.size(), "block is done", "blocks are done")),
-                    1});
+    list.push_back(
+        {"partial", done_text() + (blocks_ ? "" : ", perhaps not all: no run has read the whole corpus"), 1});
   if (kernels_.size() > 1)
     list.push_back({"unlike_kernels",
                     fmt::format("the blocks were computed with {} different kernels, which round "
