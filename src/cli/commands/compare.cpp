@@ -20,6 +20,13 @@ struct CompareOptions : StudyScope {
   std::optional<std::size_t> top;
 };
 
+/// Returns the one file that matches a pattern. Throws Error(usage) if several files match.
+std::string matching_file(const std::string& pattern) {
+  const std::vector<std::string> files = matching_files(pattern);
+  if (files.size() == 1) return files[0];
+  fail(Status::usage, "{}: matches {} files, need one", escaped(pattern), files.size());
+}
+
 /// Reads a state file. Throws Error if not all blocks of the study are done.
 study::StudyState finished_state(const std::string& file) {
   std::error_code ignored;
@@ -106,7 +113,8 @@ Command compare_command() {
     command.add({{.names = name, .target = &target, .help = help, .type = "STATE|MODEL", .required = true}});
   };
   argument("A", options->a,
-           "Without --input: a state file of attnctl study --state. With --input: a model, as MODEL of "
+           "Without --input: a state file of attnctl study --state, or a quoted pattern that matches one. "
+           "With --input: a model, as MODEL of "
            "attnctl study");
   argument("B", options->b, "The study or model to compare with A; the differences are B - A");
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
@@ -129,7 +137,11 @@ Command compare_command() {
       "  attnctl study data/tiny-bert --input data/sentences.txt --state a.state && attnctl study "
       "data/tiny-llama --input data/sentences.txt --state b.state && attnctl compare a.state b.state "
       "--format text";
-  command.action = [options] { compare(*options); };
+  command.action = [options] {
+    if (options->inputs.items.empty())
+      for (std::string* const file : {&options->a, &options->b}) *file = matching_file(*file);
+    compare(*options);
+  };
   return command;
 }
 

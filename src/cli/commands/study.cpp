@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -439,7 +440,8 @@ Command merge_command() {
       {{.names = "STATE",
         .target = &options->states,
         .help =
-            "State files of the shards of one study, written by attnctl study with --state or --checkpoint",
+            "State files of the shards of one study, written by attnctl study with --state or --checkpoint, "
+            "or a quoted pattern such as 's*.state'",
         .type = "FILE",
         .required = true},
        {"--state", &options->state, "Also write the merged state to FILE, which can be merged again", "FILE"},
@@ -457,7 +459,13 @@ Command merge_command() {
       "  attnctl study data/tiny-bert --input data/sentences.txt --state all.state && attnctl merge "
       "all.state --format text\n"
       "  attnctl merge --status . --format text";
-  command.action = [options] { options->status ? list_states(*options) : merge(*options); };
+  command.action = [options] {
+    std::vector<std::string> states;
+    for (const std::string& state : options->states)
+      std::ranges::move(matching_files(state), std::back_inserter(states));
+    options->states = std::move(states);
+    options->status ? list_states(*options) : merge(*options);
+  };
   return command;
 }
 

@@ -302,7 +302,8 @@ void StudyState::write(OutputFile& out) const {
 StudyState StudyState::read(const std::filesystem::path& path) {
   const std::string file = read_file(path, kMaxFileSize);
   const std::string name = escaped(path.string());
-  if (!file.starts_with(kMagic)) fail(Status::bad_input, "{}: is not a study state file", name);
+  if (!file.starts_with(kMagic))
+    fail(Status::bad_input, "{}: is not a study state file; need a file of attnctl study --state", name);
   StateReader outer(std::string_view(file).substr(kMagic.size()), name);
   const std::uint64_t version = outer.number();
   if (version != kVersion) {
