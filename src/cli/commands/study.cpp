@@ -151,13 +151,14 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
     settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
   if (scope.measures.empty())
     measures = study::within_limit(measures, settings.selection.heads.size(), warnings);
-  for (const study::MeasureRow* const row : measures) {
-    const auto& files = settings.corpus.files;
+  const auto& files = settings.corpus.files;
+  std::erase_if(measures, [&](const study::MeasureRow* row) {
     const auto usable = std::ranges::find_first_of(files, row->formats, {}, &study::CorpusFile::format);
-    if (scope.measures.empty() || row->formats.empty() || usable != files.end()) continue;
+    if (row->formats.empty() || usable != files.end()) return false;
+    if (scope.measures.empty()) return true;
     fail(Status::usage, "--measures {}: got {}, need {}", row->name, escaped(files[0].path.c_str()),
          row->needs);
-  }
+  });
   settings.measures = std::move(measures);
   return study;
 }
