@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -681,6 +682,9 @@ TEST_CASE("a study whose annotation is in one block says that nothing is held ou
   const RunResult page = run({"--format", "text"});
   CHECK(page.out.find(line) != std::string::npos);
   CHECK(page.out.ends_with("give a smaller --batch-tokens\n"));
+  // No head is shown for a relation or a type of mentions that is not scored.
+  for (const char* const row : {"\nall +0 +- +-", "\nnsubj +to \\w+ +0 +- +-"})
+    CHECK_MESSAGE(std::regex_search(page.out, std::regex(row)), page.out);
   CHECK(page.err.empty());
   CHECK(run({"--format", "text", "--batch-tokens", "16"}).out.find(line) == std::string::npos);
   const RunResult result = run({"--format", "json"});
