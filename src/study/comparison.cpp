@@ -27,6 +27,11 @@ namespace {
 
 /// The columns that identify a row by a number.
 constexpr std::array<std::string_view, 4> kNumericKeys = {"offset", "position", "first", "last"};
+/// The tables that text leaves out, because a difference in them says little about a head.
+constexpr std::array<std::string_view, 2> kNotInText = {"distributions", "distance"};
+/// The tables of which text shows only the rows with at least this `count` in both studies.
+constexpr std::array<std::string_view, 2> kCountedTables = {"relations", "coreference"};
+constexpr double kFewestCases = 100;
 /// The columns that are neither compared nor part of the key.
 constexpr std::array<std::string_view, 7> kNotCompared = {"component", "layer", "head", "kv_head",
                                                           "model",     "name",  "rule"};
@@ -43,7 +48,7 @@ bool has_number(const Cell& cell) {
 /// A row about a head, which its name and the key identify, of the same table of both studies.
 struct JoinedRow {
   std::vector<Cell> head;  // component, layer, head and name
-  std::string key;         // the other texts, and the numbers of kNumericKeys: "nsubj to_head", "offset -1"
+  std::string key;         // the other texts, and kNumericKeys: "nsubj to_head", "offset -1", "distance 2-3"
   std::array<std::vector<Cell>, 2> cells = {};  // of a and b; empty: the study does not have the row
 };
 
@@ -65,8 +70,12 @@ std::vector<JoinedRow> join(const std::array<const Table*, 2>& tables) {
         const auto* const text = std::get_if<std::string>(&cells[c]);
         const auto* const number = std::get_if<std::int64_t>(&cells[c]);
         if (text != nullptr && !is_one_of(kNotCompared, columns[c].name)) keys.push_back(*text);
-        if (number != nullptr && is_one_of(kNumericKeys, columns[c].name))
-          keys.push_back(fmt::format("{} {}", columns[c].name, *number));
+        if (number == nullptr || !is_one_of(kNumericKeys, columns[c].name)) continue;
+        if (columns[c].name != "last")
+          keys.push_back(
+              fmt::format("{} {}", columns[c].name == "first" ? "distance" : columns[c].name, *number));
+        else if (cells[c] != cells[c - 1])  // the column `first`
+          keys.back() += fmt::format("-{}", *number);
       }
       const std::string key = fmt::format("{}", fmt::join(keys, " "));
       const auto [place, added] = places.try_emplace({head[3], key}, joined.size());
@@ -109,10 +118,17 @@ void add_differences(const Table& table, const std::vector<JoinedRow>& joined,
 
 /// Returns the `top` heads with the largest differences that are not 0, for each metric of the table `heads`
 /// and for the first column of fractions of each other table. A column such as entropy_variance does not have
-/// the name of its definition. Without `top`, all columns together have about 36 rows.
+/// the name of its definition. Leaves out kNotInText and rows of kCountedTables with few cases. Without
+/// `top`, all columns together have about 36 rows.
 Table largest_differences(const std::vector<ComparedColumn>& columns, std::optional<std::size_t> top) {
   std::vector<const ComparedColumn*> shown;
+  std::set<std::pair<Cell, Cell>> few;  // table and key of the rows with few cases
   for (const ComparedColumn& each : columns) {
+    if (is_one_of(kNotInText, each.table)) continue;
+    if (each.column.name == "count" && is_one_of(kCountedTables, each.table)) {
+      for (const std::vector<Cell>& row : each.rows)
+        if (std::min(number_of(row[7]), number_of(row[8])) < kFewestCases) few.emplace(row[0], row[5]);
+    }
     const Definition* const about = each.column.definition;
     if (!each.fractions || about == nullptr || !about->name.ends_with(each.column.name)) continue;
     if (each.table == "heads" || shown.empty() || shown.back()->table != each.table) shown.push_back(&each);
@@ -123,7 +139,9 @@ Table largest_differences(const std::vector<ComparedColumn>& columns, std::optio
     const std::string table = each->table == "heads" ? "" : each->table + ".";
     const auto size = [](const std::vector<Cell>& row) { return std::abs(number_of(row[9])); };
     Rows rows = each->rows;
-    std::erase_if(rows, [&](const std::vector<Cell>& row) { return !(size(row) > 0); });
+    std::erase_if(rows, [&](const std::vector<Cell>& row) {
+      return !(size(row) > 0) || few.contains({row[0], row[5]});
+    });
     std::ranges::stable_sort(rows, std::ranges::greater(), size);
     rows.resize(std::min(rows.size(), top.value_or(usual)));
     for (const std::vector<Cell>& row : rows)
@@ -186,6 +204,18 @@ Value head_field(const Results& study, std::string_view record, std::string_view
   return find(*std::get<std::shared_ptr<const Record>>(named.data), field);
 }
 
+/// Returns whether two models have the same family and shape.
+bool like_models(const Results& a, const Results& b) {
+  constexpr auto kFields =
+      std::to_array<const char*>({"family", "layers", "heads", "kv_heads", "d_model", "d_head"});
+  return std::ranges::all_of(kFields, [&](const char* field) {
+    const auto cell = [&](const Results& study) {
+      return std::get<Cell>(head_field(study, "model", field).data);
+    };
+    return cell(a) == cell(b);
+  });
+}
+
 std::string plain_text(const Value& value) {
   return std::get<std::string>(std::get<Cell>(value.data));
 }
@@ -235,6 +265,8 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
                            fmt::format(" ({}, corpus: {})", counted(common.size(), "common head"),
                                        join_texts(std::get<List>(files.data), plain_text))}};
   const auto say = [&results](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
+  if (!like_models(a, b))
+    say("The models have different architectures: heads with the same number need not correspond.");
   const Table largest = largest_differences(columns, request.top);
   if (!request.plot.empty())
     results.pictures.push_back({"differences", difference_page(columns, request.plot, results.subtitle)});
@@ -257,7 +289,7 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
   if (largest.rows > 0)
     results.text.emplace_back(TextTable{"Largest differences (b - a)", largest, 4});
   else
-    say("No number of a head differs.");
+    say("No number of a head that text shows differs. JSON and CSV have all numbers.");
   results.text.emplace_back(TextLine{});
   say("Differences have no confidence interval yet, so small ones may be chance.");
   return results;

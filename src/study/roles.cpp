@@ -78,8 +78,10 @@ Table strongest(std::vector<HeadRole> roles, const StudyShape& shape) {
   std::vector<std::vector<Cell>> rows;
   for (const auto& [row, evidence, tests] : roles) {
     if (++shown[row] > most) continue;
+    RoleEvidence used = evidence;
+    if (!row->above_null) used.null = used.random = std::nullopt;  // the rule does not compare with them
     rows.push_back(row_of(std::string(1, row->letter), row->name, shape.heads[evidence.head].name,
-                          evidence_cells(evidence), evidence.count));
+                          evidence_cells(used), used.count));
   }
   return make_table(
       "strongest",

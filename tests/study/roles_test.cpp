@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "report/text.hpp"
 #include "study/measure.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
@@ -312,6 +313,18 @@ TEST_CASE(
     CHECK(role["random"].get<double>() > role["null"].get<double>() - 0.05);
   }
   CHECK(induction == 5);
+}
+
+TEST_CASE("the text shows the null and random models only for roles whose rules use them") {
+  const study::StudyShape shape{.heads = {{.id = {0, 0}, .name = "0.0", .component = {}}}};
+  study::StudyResults results;
+  const ShareEstimate sure{0.95, 0.01, 1000, 50};
+  results.evidence = {{0, "sink", "", 0.95, 0.25, sure, 9, {}, 1, 0.375},
+                      {0, "broad", "", 0.95, 1, sure, 9, {}, 1, 0.995}};
+  study::add_roles(results, shape);
+  const std::string page = report::text_page(results.text, {});
+  CHECK_MESSAGE(page.find(" 0.950  0.250         -   0.375 ") != std::string::npos, page);
+  CHECK_MESSAGE(page.find(" 0.950      -         -       - ") != std::string::npos, page);
 }
 
 TEST_CASE("a head that is local and positional is only called positional") {

@@ -45,20 +45,6 @@ void add_ordered(Command& command, const char* name, const char* type, const std
               {{.names = name, .target = std::move(target), .help = help, .type = type, .in_order = true}});
 }
 
-/// Returns the files that match a pattern of --input, sorted, or `value` itself if it is not a pattern or is
-/// the name of a file. Throws Error(environment) if no file matches.
-std::vector<std::string> matching_files(const std::string& value) {
-  std::error_code ignored;
-  if (value.find_first_of("*?[") == std::string::npos || std::filesystem::exists(value, ignored))
-    return {value};
-  glob_t found = {};  // glob() sorts by bytes, because the program sets no locale
-  const int status = glob(value.c_str(), 0, nullptr, &found);
-  const std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  if (status != 0) fail(Status::environment, "{}: no file matches this pattern", escaped(value));
-  return files;
-}
-
 void add_items(Command& command, InputOptions& options, std::vector<InputItem>& items, const char* name,
                InputKind kind, const char* type, const std::string& help) {
   const bool text = kind == InputKind::text && &items == &options.items;
@@ -119,6 +105,18 @@ void add_picture_options(Command& command, report::PictureOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> matching_files(const std::string& value) {
+  std::error_code ignored;
+  if (value.find_first_of("*?[") == std::string::npos || std::filesystem::exists(value, ignored))
+    return {value};
+  glob_t found = {};  // glob() sorts by bytes, because the program sets no locale
+  const int status = glob(value.c_str(), 0, nullptr, &found);
+  const std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  if (status != 0) fail(Status::environment, "{}: no file matches this pattern", escaped(value));
+  return files;
+}
 
 void add_model_options(Command& command, ModelOptions& options) {
   command.add({{.names = "MODEL",

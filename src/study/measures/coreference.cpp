@@ -180,7 +180,8 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
       const std::array baselines = {baseline(type, kNearest, kOddBlocks),
                                     baseline(type, kSameString, kOddBlocks),
                                     baseline(type, kRandom, kOddBlocks)};
-      rows.push_back(row_of(kTypes.at(type), scores.asked(kOddBlocks), shape_.heads[*best].name,
+      rows.push_back(row_of(kTypes.at(type), scores.asked(kOddBlocks),
+                            accuracy ? Cell(shape_.heads[*best].name) : Cell(),
                             score_text(accuracy, scores.estimate(*best, kOddBlocks)), baselines));
       if (!accuracy) continue;
       const auto null = std::ranges::max_element(baselines);

@@ -309,7 +309,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
       const GroupScores& scores = *each->scores;
       rows.push_back(row_of(
           *each->relation, each->to_head ? "to head" : "to dependent", scores.asked(kOddBlocks),
-          shape_.heads[*each->best - each->first].name,
+          scores.asked(kOddBlocks) > 0 ? Cell(shape_.heads[*each->best - each->first].name) : Cell(),
           score_text(scores.accuracy(*each->best, kOddBlocks), scores.estimate(*each->best, kOddBlocks)),
           score_text(scores.accuracy(each->baseline, kOddBlocks)), each->baseline_offset));
     }

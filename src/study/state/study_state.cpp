@@ -202,6 +202,33 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
   kernels_.insert(other.kernels_.begin(), other.kernels_.end());
 }
 
+std::vector<Warning> StudyState::warnings() const {
+  std::vector<Warning> list;
+  for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
+  const auto is_even = [](const auto& measure) { return measure->all_in_even_blocks(); };
+  if (complete() && std::ranges::any_of(measures_.own, is_even))
+    list.push_back({"no_held_out",
+                    "the corpus has no held-out half, so the best heads are not scored: odd blocks have no "
+                    "annotation; give a smaller --batch-tokens",
+                    1});
+  if (!skipped_.empty())
+    list.push_back(
+        {"skipped",
+         fmt::format("skipped {} of {} (--skip-bad); first: {}", counts_.skipped,
+                     counted(counts_.sentences + counts_.skipped, "sentence"), skipped_.begin()->second),
+         1});
+  if (!complete())
+    list.push_back(
+        {"partial", done_text() + (blocks_ ? "" : ", perhaps not all: no run has read the whole corpus"), 1});
+  if (kernels_.size() > 1)
+    list.push_back({"unlike_kernels",
+                    fmt::format("the blocks were computed with {} different kernels, which round "
+                                "differently: {}",
+                                kernels_.size(), kernel_names(*this)),
+                    1});
+  return list;
+}
+
 StudyResults StudyState::finish(Pool& pool) const {
   const std::vector<const MeasureRow*> twins = header_->shuffled_measures();
   for (std::size_t i = 0; i < measures_.own.size(); ++i) {
@@ -275,7 +302,8 @@ void StudyState::write(OutputFile& out) const {
 StudyState StudyState::read(const std::filesystem::path& path) {
   const std::string file = read_file(path, kMaxFileSize);
   const std::string name = escaped(path.string());
-  if (!file.starts_with(kMagic)) fail(Status::bad_input, "{}: is not a study state file", name);
+  if (!file.starts_with(kMagic))
+    fail(Status::bad_input, "{}: is not a study state file; need a file of attnctl study --state", name);
   StateReader outer(std::string_view(file).substr(kMagic.size()), name);
   const std::uint64_t version = outer.number();
   if (version != kVersion) {
@@ -344,9 +372,10 @@ Results study_results(const StudyState& state, Pool& pool) {
                fmt::format(": {} over {}, {}", counted(header.shape.heads.size(), "head"),
                            counted(counts.sentences, "sentence"), counted(counts.tokens, "token"))});
   if (!header.shuffled_measures().empty()) {
-    results.text.emplace_back(
-        TextLine{fmt::format("--null-shuffle {}", header.null_shuffles),
-                 ": JSON and CSV have the results for shuffled tokens (shuffled, shuffled_held_out)"});
+    results.text.emplace_back(TextLine{
+        fmt::format("--null-shuffle {}", header.null_shuffles),
+        ": the columns shuffled and shuffled_held_out have the results for shuffled tokens (of roles: "
+        "only where the rule uses them)"});
   }
   results.subtitle = {header.model_path};
   results.picture_hint = "add the measure roles, or give --plot entropy or another column";
@@ -361,29 +390,13 @@ Results study_results(const StudyState& state, Pool& pool) {
     std::visit([&](auto& page) { page.subtitle = results.subtitle; }, view.page);
   for (Table& table : results.tables)
     table = with_definitions(with_model_path(std::move(table), header.model_path));
-  std::vector<Warning> warnings = state.warnings();
-  if (counts.skipped > 0)
-    warnings.push_back({"skipped", "bad sentences were skipped (--skip-bad)", counts.skipped});
-  if (!state.complete()) {
-    const bool known = state.blocks().has_value();
-    warnings.push_back({"partial",
-                        known ? "not all blocks of the study were computed"
-                              : "no run has read the whole corpus, so perhaps not all blocks were computed",
-                        known ? *state.blocks() - state.blocks_done() : 1});
-  }
-  if (state.kernels().size() > 1) {
-    warnings.push_back(
-        {"unlike_kernels",
-         "the blocks were computed with different kernels, which round differently: " + kernel_names(state),
-         state.kernels().size()});
-  }
   List skipped, warning_records;
   for (const auto& [key, message] : state.skipped())
     skipped.emplace_back(Record{{{"block", key.first}, {"message", message}}});
   results.document.sections.push_back({"skipped", "skipped", std::move(skipped)});
-  for (const Warning& warning : warnings) {
+  for (const Warning& warning : state.warnings()) {
     warning_records.emplace_back(warning_record(warning));
-    const std::string count = warning.count > 1 ? fmt::format(" ({})", warning.count) : "";
+    const std::string count = warning.count > 1 ? fmt::format(" ({} times)", warning.count) : "";
     results.text.emplace_back(TextLine{"Warning", fmt::format(": {}{}", warning.message, count)});
   }
   results.document.sections.push_back({"warnings", "warning", std::move(warning_records)});
