@@ -128,6 +128,11 @@ void run_analysis(AnalysisRequest options) {
     Results results;
     results.document.head.set("model", analysis::model_record(open.model));
     results.append(inspection.run());
+    if (request.form == inspect::Form::text && options.with_inputs && !options.include_given &&
+        request.from.empty()) {
+      results.text.emplace_back(
+          TextLine{"", "--from WORD shows what a word attends to, --show LAYER.HEAD a pattern"});
+    }
     writer.write("attnctl.analysis/2", std::move(results));
   }
   print_warnings(session);
@@ -229,7 +234,8 @@ void add_result_options(Command& command, AnalysisRequest& request) {
         "rollout_last_layer,flow,contributions,output_rank,mixing,routing,largest_value,inputs,texts";
     by_word = ", or the heads of --from by their weights on this word of --to";
     of_answers =
-        "; with --from: of keys per head (default: 5) and, with --sort WORD, of heads; with logits: of "
+        "; with --from: of keys per head (default: 5; json, csv: all) and, with --sort WORD, of heads; with "
+        "logits: of "
         "tokens (default: 5)";
   }
   std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
