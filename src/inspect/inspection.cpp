@@ -8,9 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "analysis/heads_table.hpp"
 #include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 #include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "input/words.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/memory_plan.hpp"
@@ -146,6 +148,7 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
               request.by_word ? words_ : subject_.batch, context_},
              analysis::split_by_component(request.selection, subject_.model.config())} {
   check_components();
+  check_sort();
   if (!subject_.batch.sequences.empty()) forward::check_batch(subject_.model, subject_.batch);
   if (request.by_word) plan_words();
   plan_questions();
@@ -181,6 +184,21 @@ void Inspection::check_components() const {
   for (const AnalysisRow* row : rows)
     if (row->make != nullptr)
       refuse(fmt::format("--include {}", row->include), row->components == Components::each);
+}
+
+/// Throws Error(usage) if --sort names neither a column of the table of heads nor a word of --to.
+void Inspection::check_sort() const {
+  const std::string& sort = request_.sort;
+  if (sort.empty() || request_.sorts_answers()) return;
+  std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
+  columns.insert(columns.end(), {"input", "component", "layer", "head", "name"});
+  if (std::ranges::find(columns, sort) != columns.end()) return;
+  fail(Status::usage,
+       "--sort {}: the table of heads has no such column{}; attnctl explain lists the columns{}",
+       escaped(sort), did_you_mean(sort, columns),
+       subject_.batch.sequences.empty() ? ""
+       : request_.from.empty()          ? "; to sort by a word, give --from, and the word to --to also"
+                                        : "; to sort by a word, give it to --to also");
 }
 
 void Inspection::plan_words() {

@@ -445,8 +445,8 @@ TEST_CASE("--from: --sort WORD sorts the heads by their weights on a word of --t
   const RunResult unknown = model.run({"--sort", "sat", "--format", "text"});
   CHECK(unknown.status == 2);
   CHECK(unknown.err ==
-        "attnctl: --sort sat: the table of heads has no such column; to sort by a word, give it to --to "
-        "also\n");
+        "attnctl: --sort sat: the table of heads has no such column; attnctl explain lists the columns; to "
+        "sort by a word, give it to --to also\n");
 }
 
 TEST_CASE("--from: the title names the token if --from is a position") {
@@ -509,6 +509,20 @@ TEST_CASE("--from: a layer has a row for its mean only if all its heads are sele
   CHECK(has_mean(some, "0.1 "));
   CHECK_FALSE(has_mean(some, "0 mean"));
   CHECK(has_mean(some, "1 mean"));
+}
+
+TEST_CASE("--show and --from: text has both, a picture is a usage error") {
+  const std::vector<std::string> both = {"analyze", "data/tiny-bert", "The cat sat.", "--from",
+                                         "cat",     "--show",         "0.1",          "--format"};
+  const auto run = [&](const std::string& format) {
+    std::vector<std::string> arguments = both;
+    arguments.push_back(format);
+    return run_attnctl(arguments);
+  };
+  CHECK(run("text").out.find("What \"cat\" looks at") != std::string::npos);
+  CHECK(run("text").out.find("Pattern of 0.1") != std::string::npos);
+  CHECK(run("svg").status == 2);
+  CHECK(run("svg").err.find("--show and --from are two pictures") != std::string::npos);
 }
 
 TEST_CASE("--from: the error for a missing word lists the tokens") {
