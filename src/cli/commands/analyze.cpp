@@ -255,8 +255,7 @@ void add_result_options(Command& command, AnalysisRequest& request) {
     by_word = ", or the heads of --from by their weights on this word of --to";
     of_answers =
         "; with --from: of keys per head (default: 5; json, csv: all) and, with --sort WORD, of heads; with "
-        "logits: of "
-        "tokens (default: 5)";
+        "logits: of tokens (default: 5)";
   }
   std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
   if (!request.with_inputs)
