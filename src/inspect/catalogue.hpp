@@ -84,8 +84,8 @@ struct InspectRequest {
   std::string sort;
   std::vector<std::string> columns;  // columns of the heads table; empty: the main metrics
   /// Maximum number of heads in the heads table and in sorted answers (nullopt: kTextRows), of keys per head
-  /// for --from and of tokens for logits (nullopt or kAllHeads: 5), and of pairs per kind of composition
-  /// (nullopt: 5).
+  /// for --from (nullopt or kAllHeads: 5 in text, otherwise all), of tokens for logits (nullopt or kAllHeads:
+  /// 5), and of pairs per kind of composition (nullopt: 5).
   std::optional<std::size_t> top;
 
   std::uint64_t limit = 50'000'000;  // maximum number of values in a form other than arrays

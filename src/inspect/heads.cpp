@@ -177,10 +177,6 @@ TextTable heads_text(const Table& all, const RunResults& run) {
     for (const Definition& metric : analysis::metric_definitions())
       if (metric.name.ends_with("_rank")) add(metric.name);
   }
-  if (!sort.empty() && !request.from.empty() && !all.find(sort))
-    fail(Status::usage,
-         "--sort {0}: the table of heads has no such column{1}; to sort by a word, give it to --to also",
-         escaped(sort), did_you_mean(sort, all.columns, &Column::name));
   return {"Heads", text_columns(select_rows(all, sort, request.top.value_or(kTextRows)), columns)};
 }
 

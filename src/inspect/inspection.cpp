@@ -8,9 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "analysis/heads_table.hpp"
 #include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 #include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "input/words.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/memory_plan.hpp"
@@ -28,11 +30,12 @@ std::optional<analysis::AttentionQuestion> question_of(const RunResults& run, st
   analysis::AttentionQuestion question{
       .sequence = s, .from = input::find_word(sides.queries_of, run.vocabulary, request.from), .to = {}};
   if (question.from.empty()) {
-    run.context.warnings.add("from_not_found", fmt::format("--from: \"{}\" is not a query of input \"{}\"",
-                                                           request.from, sequence.id));
+    run.context.warnings.add("from_not_found",
+                             fmt::format("--from: \"{}\" is not in input \"{}\"", request.from, sequence.id));
     return std::nullopt;
   }
-  if (request.top && *request.top != kAllHeads) question.top = *request.top;
+  const bool text = request.form == Form::text;
+  if (!text || request.top.value_or(kAllHeads) != kAllHeads) question.top = request.top.value_or(kAllHeads);
   for (const std::string& name : request.to) {
     const auto position = parse_number(name);  // separate keys have their own positions, and no words
     std::vector<std::size_t> keys;
@@ -145,6 +148,7 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
               request.by_word ? words_ : subject_.batch, context_},
              analysis::split_by_component(request.selection, subject_.model.config())} {
   check_components();
+  check_sort();
   if (!subject_.batch.sequences.empty()) forward::check_batch(subject_.model, subject_.batch);
   if (request.by_word) plan_words();
   plan_questions();
@@ -182,6 +186,21 @@ void Inspection::check_components() const {
       refuse(fmt::format("--include {}", row->include), row->components == Components::each);
 }
 
+/// Throws Error(usage) if --sort names neither a column of the table of heads nor a word of --to.
+void Inspection::check_sort() const {
+  const std::string& sort = request_.sort;
+  if (sort.empty() || request_.sorts_answers()) return;
+  std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
+  columns.insert(columns.end(), {"input", "component", "layer", "head", "name"});
+  if (std::ranges::find(columns, sort) != columns.end()) return;
+  fail(Status::usage,
+       "--sort {}: the table of heads has no such column{}; attnctl explain lists the columns{}",
+       escaped(sort), did_you_mean(sort, columns),
+       subject_.batch.sequences.empty() ? ""
+       : request_.from.empty()          ? "; to sort by a word, give --from, and the word to --to also"
+                                        : "; to sort by a word, give it to --to also");
+}
+
 void Inspection::plan_words() {
   for (const AnalysisRow* row : request_.includes.rows) {
     if (!row->by_word && row->of_inputs)
@@ -202,8 +221,19 @@ void Inspection::plan_questions() {
   for (std::size_t s = 0; s < found_.shown.sequences.size(); ++s) {
     if (auto question = question_of(found_, s)) found_.questions.push_back(std::move(*question));
   }
-  if (found_.questions.empty())
-    fail(Status::usage, "--from: \"{}\" is not a query of any input", escaped(request_.from));
+  if (!found_.questions.empty()) return;
+  constexpr std::size_t kMostTokens = 20;
+  const std::size_t inputs = found_.shown.sequences.size();
+  std::vector<std::string> tokens = token_labels(found_, found_.sides(0).queries_of);
+  if (tokens.size() > kMostTokens) {
+    tokens.resize(kMostTokens);
+    tokens.emplace_back("...");
+  }
+  fail(Status::usage,
+       "--from: \"{}\" is not in {} (tokens: {}); give a word, a token or a position; attnctl tokenize shows "
+       "the tokens of each word",
+       escaped(request_.from), inputs == 1 ? "the text" : fmt::format("any of {} inputs", inputs),
+       escaped(fmt::format("{}", fmt::join(tokens, " "))));
 }
 
 void Inspection::plan_arrays() {
@@ -234,6 +264,8 @@ void Inspection::check_sizes() {
   if (request_.includes.has("circuits"))
     add(2 * request_.selection.heads.size() * found_.config().d_model * found_.config().d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
+  for (const analysis::AttentionQuestion& question : found_.questions)
+    add(request_.selection.heads.size() * std::min(question.top, found_.sides(question.sequence).keys()));
   const bool streamed = request_.form == Form::arrays;  // arrays are written while they are computed
   constexpr std::uint64_t kTextBytes = 13;  // approximate bytes of one value in JSON, with its comma
   if (!streamed && values > request_.limit) {
@@ -336,8 +368,13 @@ Results results_of(const RunResults& run) {
       add(add_heads, add_weights, add_patterns, add_answers, add_analyses, add_captured, add_inputs);
       break;
     case Form::text:
-      add(add_inputs, add_missing, add_answers, add_captured, add_weights, add_patterns, add_heads,
-          add_analyses);
+      add(add_inputs, add_missing, add_answers, add_captured);
+      if (run.shown.sequences.empty()) {
+        add(add_weights, add_heads);
+      } else {
+        add(add_patterns, add_heads, add_weights);
+      }
+      add(add_analyses);
       break;
     case Form::pictures:
       add(add_patterns, add_analyses, add_answers, add_weights, add_heads);

@@ -202,6 +202,8 @@ Section attention_from_section(const RunResults& run) {
         head_record("input", run.shown.sequences[question.sequence].id, run.config(), answer.head)
             .set("query", query)
             .set("query_token", token_cell(sides.queries_of.tokens, query))
+            .set("query_text", name_of_from(run, question))
+            .set("queries", question.from)
             .set("top", std::move(top))
             .set("to", std::move(to)));
   }
@@ -274,7 +276,7 @@ void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run,
 }
 
 /// Appends the answers to question `number`: one row per head and, unless --sort names a word of --to, a row
-/// for the mean of each layer before its heads.
+/// for the mean of each layer whose heads are all selected, before its heads.
 void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::size_t number) {
   const analysis::AttentionQuestion& question = run.questions[number];
   const std::string& input = run.shown.sequences[question.sequence].id;
@@ -297,22 +299,27 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
   const std::size_t most = top && (sorted || *top == kAllHeads) ? *top : kTextRows;
   for (const std::size_t i : order_by_weight(answers, static_cast<std::size_t>(sort))) {
     const std::size_t layer = answers[i].head.layer;
-    const bool first = !sorted && (i == 0 || answers[i - 1].head.layer != layer);
-    if (rows.rows.size() + (first ? 2U : 1U) > most) break;
-    if (first) {
-      const auto layer_of = [](const analysis::AttentionAnswer& answer) { return answer.head.layer; };
-      const auto count = static_cast<std::size_t>(std::ranges::count(answers, layer, layer_of));
+    const auto layer_of = [](const analysis::AttentionAnswer& answer) { return answer.head.layer; };
+    const auto count = static_cast<std::size_t>(std::ranges::count(answers, layer, layer_of));
+    const bool mean = !sorted && (i == 0 || answers[i - 1].head.layer != layer) &&
+                      count == run.config().layers[layer].attention.heads;
+    if (rows.rows.size() + (mean ? 2U : 1U) > most) break;
+    if (mean) {
       add(model::layer_name(run.config(), layer) + " mean",
           analysis::mean_of(answers.subspan(i, count), question));
     }
     add(model::head_name(run.config(), answers[i].head), answers[i]);
     --left;
   }
-  append_heads(blocks,
-               {fmt::format("What \"{}\" looks at (input \"{}\", position {})", name_of_from(run, question),
-                            input, question.from.front()),
-                rows.table(), 3},
-               left);
+  const std::vector<std::size_t>& from = question.from;
+  const std::string places = from.size() == 1
+                                 ? fmt::format("position {}", from.front())
+                                 : fmt::format("positions {}-{}, mean", from.front(), from.back());
+  append_heads(
+      blocks,
+      {fmt::format("What \"{}\" looks at (input \"{}\", {})", name_of_from(run, question), input, places),
+       rows.table(), 3},
+      left);
   append_strongest(blocks, run, question, answers);
 }
 
@@ -526,7 +533,7 @@ constexpr std::array<Definition, 5> kLogitColumns = {
      {"probability", "", "[0, 1]", "1 / vocabulary for even logits",
       "softmax of the logits at the position"}}};
 constexpr std::array<Definition, 4> kAttentionFromColumns = {
-    {{"kind", "", "top or to", "", "top: a key with one of the largest weights; to: a word of --to"},
+    {{"kind", "", "top or to", "", "top: a key, keys with larger weights first; to: a word of --to"},
      {"key", "", "from 0", "", "position of the key, or of the first token of the word of --to"},
      {"token", "", "", "", "the token of the key, or the word of --to"},
      {"weight", "", "[0, 1]; norm: [0, inf)", "top: 1 / keys for even weights; to: pieces of the word / keys",

@@ -472,7 +472,7 @@ TEST_CASE("bad sentences stop a study, or are counted and listed") {
   };
   const std::vector<Row> rows = {
       {"a.conllu", conllu, "a.conllu: line 5", {}, 2},
-      {"a.txt", "a cat\nthe \xFF dog\n\na dog\n", "a.txt: @byte 10", {}, 2},
+      {"a.txt", "a cat\nthe \xFF dog\n\na dog\n", "a.txt: line 2: @byte 10", {}, 2},
       {"b.txt", "a cat\nthe cat sat on the mat and ran\na dog\n", "b.txt: line 2", {"--max-length", "6"}, 2},
       {"a.jsonl", "{\"text\": \"a cat\"}\n{\"txt\": 1}\n{\"ids\": [4, 5]}\n", "a.jsonl: line 2", {}, 2},
       {"b.jsonl", "{\"ids\": [4, 5]}\n{\"ids\": [4, 99999999]}\n", "b.jsonl: line 2", {}, 1},

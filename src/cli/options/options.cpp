@@ -56,6 +56,15 @@ void add_items(Command& command, InputOptions& options, std::vector<InputItem>& 
   });
 }
 
+/// Returns whether a text looks like the name of a file of inputs.
+bool names_inputs(const std::string& text) {
+  constexpr std::string_view kInputExtensions[] = {".txt",   ".jsonl", ".json", ".conllu",
+                                                   ".conll", ".npy",   ".gz",   ".zst"};
+  const std::string extension = std::filesystem::path(lower_case(text)).extension().string();
+  return text.find_first_of(" \t\n") == std::string::npos &&
+         std::ranges::find(kInputExtensions, extension) != std::end(kInputExtensions);
+}
+
 void add_texts(Command& command, InputOptions& options) {
   add_ordered(
       command, "TEXT", "", "Text, as with --text; the name of an existing file is an error",
@@ -69,6 +78,9 @@ void add_texts(Command& command, InputOptions& options) {
               escaped(value));
         if (std::filesystem::exists(value, ignored))
           fail(Status::usage, "{0}: is a path; give --input {0}, or --text {0} for this text",
+               escaped(value));
+        if (names_inputs(value))
+          fail(Status::usage, "{0}: no such file; give --input FILE, or --text {0} for this text",
                escaped(value));
         options.items.push_back({InputKind::text, value});
         options.after_text = true;

@@ -331,7 +331,9 @@ std::string argument_fault(const ParsedCommand& parsed, std::string error) {
     WordList known;
     for (const CLI::Option* option : parsed.app.get_options()) known.push_back(option->get_name());
     const std::string name(attnctl::split(*found, '=').front());
-    return fmt::format("unknown option {}{}", escaped(name), did_you_mean(name, known));
+    const bool windows = name == "--truncate" && std::ranges::find(known, "--stride") != known.end();
+    return fmt::format("unknown option {}{}", escaped(name),
+                       windows ? " (--stride cuts long texts into windows)" : did_you_mean(name, known));
   }
   if (parsed.command.subcommands.empty()) return fmt::format("unexpected argument \"{}\"", escaped(*found));
   const std::vector<Command>& known = parsed.command.subcommands;
