@@ -172,6 +172,19 @@ TEST_CASE("shells complete the names that explain knows") {
   }
 }
 
+TEST_CASE("schema lists its names, and takes the name of a command") {
+  CHECK(run_attnctl({"schema"}).out.starts_with("analysis\nbench\n"));
+  CHECK(run_attnctl({"schema", "analyze"}).out == run_attnctl({"schema", "analysis"}).out);
+  CHECK(run_attnctl({"schema", "compare"}).out == run_attnctl({"schema", "comparison"}).out);
+  CHECK(contains(run_attnctl({"schema", "analysys"}).err, "(did you mean \"analysis\"?)"));
+}
+
+TEST_CASE("shells complete presets and kinds of attention") {
+  const std::string script = run_attnctl({"completion", "bash"}).out;
+  CHECK(contains(script, "info/--preset) _attnctl_words '"));
+  CHECK(contains(script, "kinds/--kinds) _attnctl_list 'full window: block: strided: linear'"));
+}
+
 /// Returns the columns of the CSV files in a folder as FILE:COLUMN.
 std::set<std::string> columns_in(const std::filesystem::path& folder) {
   std::set<std::string> columns;
