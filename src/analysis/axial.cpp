@@ -14,15 +14,16 @@ void check_model(const model::Model& model) {
   const model::LayerConfig& layer = config.layers.front();
   const auto refuse = [&](const char* why) {
     fail(Status::bad_input,
-         "{}: axial attention is unsupported by this model, because {}; use a model with one layer that "
-         "contains only attention",
+         "{}: axial attention is unsupported by this model, because {}; use one layer of attention without "
+         "positions, such as data/dna-attention.json",
          escaped(model.name()), why);
   };
   // Only the family `attention` has NormPlace::none. It has no positions in scores, final norm or output
   // head.
   if (config.layers.size() > 1) refuse("it has several layers");
   if (layer.place != model::NormPlace::none || layer.mlp.width > 0) refuse("its layer has a norm or an MLP");
-  if (config.embedding.position != model::PositionKind::none) refuse("it adds positions to its input (/position of its configuration is not none)");
+  if (config.embedding.position != model::PositionKind::none)
+    refuse("it adds positions to its input (/position of its configuration is not none)");
   if (config.embedding.projection.weight) refuse("it projects its input");
   if (!layer.attention.value.weight) refuse("it has no values (W_v), so the columns have no output");
   if (config.d_output != config.d_model) refuse("its output and its input have different widths");
@@ -100,6 +101,9 @@ AxialGrid make_axial(const model::Model& model, input::Batch& batch) {
   std::vector<input::Sequence> rows = std::move(batch.sequences);
   const AxialGrid grid{rows.size(), rows.empty() ? 0 : rows.front().queries()};
   for (const input::Sequence& row : rows) check_row(row, grid.columns);
+  if (rows.size() == 1)
+    fail(Status::bad_input,
+         "axial attention: got one sequence, need a grid of embeddings [N, L, d], N over 1");
   batch.sequences.clear();
   for (std::size_t c = 0; c < grid.columns; ++c) {
     input::Sequence& column = batch.sequences.emplace_back();

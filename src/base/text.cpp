@@ -86,6 +86,11 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 
 std::string_view closest_name(std::string_view word, std::span<const std::string_view> names) {
   const std::string lower = lower_case(word);
+  const auto swapped = [&](std::string_view name) {
+    return name.size() == lower.size() && std::ranges::is_permutation(name, lower) &&
+           edit_distance(lower, name) == 1;
+  };
+  if (std::ranges::count_if(names, swapped) == 1) return *std::ranges::find_if(names, swapped);
   const auto begins = [&](std::string_view name) { return !word.empty() && name.starts_with(lower); };
   if (std::ranges::count_if(names, begins) == 1) return *std::ranges::find_if(names, begins);
   const std::size_t limit = std::max(std::min<std::size_t>(2, word.size() / 2), word.size() / 3);

@@ -61,8 +61,9 @@ template <typename Items, typename Text>
   return fmt::format("{}", fmt::join(texts_of(items, text), separator));
 }
 
-/// Returns the only name that begins with a misspelt word, or else the name with the fewest edits. Empty if
-/// no name is close, or if several are equally close.
+/// Returns the only name in which two neighbouring letters of a misspelt word are swapped, or else the only
+/// name that begins with the word, or else the name with the fewest edits. Empty if no name is close, or if
+/// several are equally close.
 [[nodiscard]] std::string_view closest_name(std::string_view word, std::span<const std::string_view> names);
 
 /// Returns ` (did you mean "NAME"?)` with the closest of the names; empty if no name is close.

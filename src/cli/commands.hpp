@@ -43,7 +43,8 @@ struct Schema {
 /// Returns the schemas of all JSON outputs, sorted by name.
 [[nodiscard]] std::span<const Schema> schemas();
 
-/// Returns the text of one schema. `name` is short ("analysis") or complete ("attnctl.analysis/2").
+/// Returns the text of one schema. `name` is short ("analysis"), complete ("attnctl.analysis/2") or the
+/// name of a command ("analyze").
 /// For any other name, throws Error(usage) with the list of names.
 [[nodiscard]] std::string_view schema_text(std::string_view name);
 

@@ -3,11 +3,13 @@
 #include <memory>
 #include <new>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/interrupt.hpp"
+#include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/session.hpp"
 #include "linalg/blas.hpp"
@@ -34,14 +36,18 @@ Command schema_command() {
   const auto names = texts_of(schemas(), &Schema::name);
   command.add({{.names = "NAME",
                 .target = name.get(),
-                .help = fmt::format("Name of the schema, as in the first key of a JSON output (\"schema\": "
-                                    "\"attnctl.NAME/1\"), of: {}",
-                                    fmt::join(names, ", ")),
+                .help = fmt::format(
+                    "Name of the schema, as in the first key of a JSON output (\"schema\": "
+                    "\"attnctl.NAME/2\"), or of a command that writes JSON (default: list the names): "
+                    "{}",
+                    fmt::join(names, ", ")),
                 .type = "TEXT",
-                .required = true,
-                .allowed = names}});
+                .offered = names}});
   command.footer = "Examples:\n  attnctl schema analysis\n  attnctl schema info | jq .title";
-  command.action = [name] { write_to_stdout(schema_text(*name)); };
+  command.action = [name, names] {
+    write_to_stdout(name->empty() ? fmt::format("{}\n", fmt::join(names, "\n"))
+                                  : std::string(schema_text(*name)));
+  };
   return command;
 }
 
@@ -77,11 +83,16 @@ void run_command_line(int argc, char** argv) {
 }  // namespace
 
 std::string_view schema_text(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kCommands[] = {
+      {"analyze", "analysis"}, {"weights", "analysis"},    {"merge", "study"},
+      {"tokenize", "tokens"},  {"explain", "definitions"}, {"compare", "comparison"}};
+  for (const auto& [command, of] : kCommands)
+    if (name == command) name = of;
   for (const Schema& schema : schemas()) {
     if (name == schema.name || name == fmt::format("attnctl.{}/2", schema.name)) return schema.text;
   }
-  fail(Status::usage, "schema: unsupported \"{}\"; supported: {}", escaped(name),
-       join_texts(schemas(), &Schema::name));
+  fail(Status::usage, "schema: unsupported \"{}\"{}; supported: {}", escaped(name),
+       did_you_mean(name, schemas(), &Schema::name), join_texts(schemas(), &Schema::name));
 }
 
 int run(int argc, char** argv) {

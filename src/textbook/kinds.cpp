@@ -159,9 +159,10 @@ ExperimentResult kinds_experiment(const model::Model& model, const input::Batch&
   }
   ExperimentResult result{.name = "kinds", .x = "kind"};
   const std::vector<Cell>* closest = nullptr;
+  const Cell full_bytes = count_cell(sizeof(float) * full.visible());
   for (const std::vector<Cell>& row : rows) {
     const double* distance = std::get_if<double>(&row[5]);
-    if (std::get<std::string>(row[0]) == "full" || distance == nullptr) continue;
+    if (distance == nullptr || (*distance == 0 && row[2] == full_bytes)) continue;  // equals full attention
     if (closest == nullptr || *distance < std::get<double>((*closest)[5])) closest = &row;
   }
   if (closest != nullptr) result.summary.set("closest_to_full", (*closest)[0]);

@@ -17,7 +17,7 @@ namespace attnctl::textbook {
 /// The definitions of the columns of each experiment.
 extern const Definition kAveragingColumns[7], kDistanceColumns[14], kDiversityColumns[4],
     kGradientsColumns[13], kHeadsColumns[11], kHullColumns[11], kKindsColumns[7], kPositionsColumns[8],
-    kScalingColumns[9];
+    kScalingColumns[13];
 
 using CellRows = std::vector<std::vector<Cell>>;
 

@@ -12,12 +12,16 @@
 
 namespace attnctl::textbook {
 constexpr Definition kScalingColumns[] = {
-    {"d_k", "", "", "", "width of queries and keys; scaled_ columns: scores divided by its square root"},
+    {"d_k", "", "", "", "width of queries and keys"},
     {"queries", "", "", "", "number of queries, with one row of weights each"},
-    {"score_variance", "", "[0, inf)", "", "variance of the scores; with --model, within the rows"},
     {"largest_weight", "", "[1 / keys, 1]", "1 / keys", "largest weight of a row, mean over rows"},
+    {"scaled_largest_weight", "", "[1 / keys, 1]", "1 / keys", "the same with scores divided by sqrt(d_k)"},
     {"entropy", "nats", "[0, ln keys]", "ln keys", "entropy of a row of weights, mean over rows"},
+    {"scaled_entropy", "nats", "[0, ln keys]", "ln keys", "the same with scores divided by sqrt(d_k)"},
     {"jacobian_norm", "", "[0, 0.5]", "", "Frobenius norm of the Jacobian of softmax, mean over rows"},
+    {"scaled_jacobian_norm", "", "[0, 0.5]", "", "the same with scores divided by sqrt(d_k)"},
+    {"score_variance", "", "[0, inf)", "", "variance of the scores; with --model, within the rows"},
+    {"scaled_score_variance", "", "[0, inf)", "1", "the same with scores divided by sqrt(d_k)"},
     {"rows", "", "", "", "number of rows with at least two visible keys; the other rows are left out"},
     {"temperature", "", "[0.001, 1000]", "1",
      "T for which rows softmax(g / T) of normal scores g have the mean `entropy`"},
@@ -104,27 +108,33 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
     const double scores = n * static_cast<double>(options.keys);
     std::vector<Cell>& row = rows.emplace_back();
     row = {count_cell(d_k), count_cell(queries)};
+    std::array<std::array<double, 4>, 2> means{};  // without and with scaling
     for (std::size_t scale = 0; scale < 2; ++scale) {
       RowSums total{};
       for (const Both& each : sums) std::ranges::transform(total, each[scale], total.begin(), std::plus());
       const auto& [score, score_squared, largest, entropy, jacobian] = total;
       const double mean = score / scores;
-      row.insert(row.end(), {score_squared / scores - mean * mean, largest / n, entropy / n, jacobian / n});
+      means[scale] = {largest / n, entropy / n, jacobian / n, score_squared / scores - mean * mean};
     }
+    for (std::size_t i = 0; i < means[0].size(); ++i) row.insert(row.end(), {means[0][i], means[1][i]});
   }
-  std::vector<Column> columns(kScalingColumns, kScalingColumns + 6);
-  for (std::size_t i = 2; i < 6; ++i)
-    columns.emplace_back("scaled_" + columns[i].name, *columns[i].definition);
-  result.rows = make_table("rows", std::move(columns), rows);
+  result.rows = make_table("rows", {kScalingColumns, kScalingColumns + 10}, rows);
   double worst = 0;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    worst = std::max(worst, std::abs(std::get<double>(rows[i][2]) / static_cast<double>(options.d_k[i]) - 1));
-  const std::vector<Cell>& last = rows.back();
+    worst = std::max(worst, std::abs(std::get<double>(rows[i][8]) / static_cast<double>(options.d_k[i]) - 1));
+  const auto last = [&row = rows.back()](std::size_t column) { return std::get<double>(row[column]); };
+  const double ratio = last(7) / last(6);
   result.summary.set("variance_relative_error", worst)
       .set("uniform_entropy", std::log(static_cast<double>(options.keys)))
-      .set("jacobian_ratio", std::get<double>(last[9]) / std::get<double>(last[5]));
+      .set("jacobian_ratio", ratio);
   result.conclusion = fmt::format("At d_k {}, scaling changes the mean largest weight from {:.3f} to {:.3f}.",
-                                  options.d_k.back(), std::get<double>(last[3]), std::get<double>(last[7]));
+                                  options.d_k.back(), last(2), last(3));
+  if (ratio > 1 && last(2) > 0.9)
+    result.conclusion += fmt::format(
+        " Without scaling, the softmax is nearly saturated: its Jacobian, through which gradients flow, is "
+        "{:.2g} "
+        "times as small.",
+        ratio);
   result.add_chart("Variance of the scores", {"score_variance", "scaled_score_variance"}, "Variance",
                    Drawing::log_log);
   result.add_chart("Entropy of the rows", {"entropy", "scaled_entropy"}, "Entropy (nats)", Drawing::log_x);

@@ -87,7 +87,7 @@ TEST_CASE("experiment: runs on a model with given or random inputs, and never ov
   }
 }
 
-TEST_CASE("experiment: the text ends with a conclusion and the meaning of each column") {
+TEST_CASE("experiment: the text ends with a conclusion and the meaning of each name") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"averaging --targets 2", "The error of 2 separate values is 1.000 with 1 head and 0.000 with 2."},
       {"averaging --targets 1", "The error of 1 separate value is 0.000 with 1 head and 0.000 with 1."},
@@ -105,8 +105,9 @@ TEST_CASE("experiment: the text ends with a conclusion and the meaning of each c
       {"scaling --model data/tiny-bert --ids 1,2,3", " of 12 heads have a temperature below 1."},
       {"kinds --n 8 --kinds full", "Closest to full attention by total variation: no kind."},
       {"kinds --n 8 --kinds full,window:2", "Closest to full attention by total variation: window:2."},
+      {"kinds --n 12 --kinds block:16,window:2", "Closest to full attention by total variation: window:2."},
       {"gradients --n 4 --d 8 --heads 2", "At d_k 4, scaling changes query_median of the layer from "},
-      {"gradients --model data/tiny-bert --ids 1,2,3", "the token at position "},
+      {"gradients --model data/tiny-bert --ids 1,2,3", " has the largest positive attribution."},
       {"distance --n 8", "At distance 7, the influence is "},
       {"distance --model data/tiny-bert --ids 1,2,3", "Keys at distance 0 or 1 have "},
       {"distance --model data/tiny-bert --ids 1", "have 1 times their weight in uniform attention."},
@@ -126,12 +127,22 @@ TEST_CASE("experiment: the text ends with a conclusion and the meaning of each c
     arguments.insert(arguments.end(), {"--format", "csv"});
     std::vector<std::string> columns = split(test::lines_of(run_attnctl(arguments).out).at(0), ',');
     std::erase_if(columns, [](const std::string& name) { return name == "component" || name == "name"; });
+    arguments.back() = "json";
+    std::vector<std::string> others;  // names of the summary
+    const json summary = json::parse(run_attnctl(arguments).out)["summary"];
+    for (const auto& [name, value] : summary.items()) {
+      CHECK_NOTHROW((void)attnctl::cli::explanation(std::string(name)));
+      const bool is_column = std::ranges::find(columns, name) != columns.end();
+      if (!value.is_structured() && !is_column) others.push_back(name);
+    }
     arguments.back() = "text";
     const RunResult result = run_attnctl(arguments);
     REQUIRE_MESSAGE(result.status == 0, result.err);
     const std::vector<std::string> lines = test::lines_of(result.out);
-    REQUIRE(lines.size() > columns.size() + 4);
-    const std::size_t first = lines.size() - columns.size();
+    REQUIRE(lines.size() > columns.size() + others.size() + 4);
+    const std::size_t first = lines.size() - columns.size() - others.size();
+    for (const std::string& name : others)
+      CHECK_MESSAGE(result.out.find("\n" + name + ": ") != std::string::npos, name);
     for (std::size_t i = 0; i < columns.size(); ++i) {
       CAPTURE(columns[i]);
       CHECK(lines[first + i].starts_with(columns[i] + ": "));
@@ -157,6 +168,18 @@ TEST_CASE("experiment: the conclusion has numbers of the run") {
       fmt::format("At d_k 16, scaling changes the mean largest weight from {:.3f} to {:.3f}.",
                   row.at("largest_weight").get<double>(), row.at("scaled_largest_weight").get<double>());
   CHECK(run_small({"--format", "text"}).out.find(expected) != std::string::npos);
+}
+
+TEST_CASE("experiment scaling: pairs of columns, and what scaling changes for gradients") {
+  const RunResult csv = run_attnctl({"experiment", "scaling", "--d-k", "1024", "--format", "csv"});
+  CHECK(csv.out.starts_with(
+      "d_k,queries,largest_weight,scaled_largest_weight,entropy,scaled_entropy,jacobian_norm,"
+      "scaled_jacobian_norm,score_variance,scaled_score_variance\r\n"));
+  const json document = json::parse(run_attnctl({"experiment", "scaling", "--d-k", "1024"}).out);
+  const std::string text = run_attnctl({"experiment", "scaling", "--d-k", "1024", "--format", "text"}).out;
+  CHECK(text.find(fmt::format("gradients flow, is {:.2g} times as small.",
+                              document["summary"]["jacobian_ratio"].get<double>())) != std::string::npos);
+  CHECK(text.find("\nscaled_entropy: the same with scores divided by sqrt(d_k)") != std::string::npos);
 }
 
 TEST_CASE("experiment: an input is never an output") {

@@ -33,13 +33,13 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST_CASE("explain prints one block for each place of a name") {
+TEST_CASE("explain prints one block for each meaning of a name, with all its places") {
   const std::string text = explain({"confidence"});
-  CHECK(text.starts_with(
-      "confidence\n  where    analyze --include metrics\n  range    [0, 1]\n  null     1 / "));
-  CHECK(contains(text, "\n  meaning  mean over rows of the largest weight"));
   CHECK(
-      contains(text, "\n  source   Voita et al. 2019\n\nconfidence\n  where    study --measures metrics\n"));
+      text.starts_with("confidence\n  where    analyze --include metrics, table heads; study --measures "
+                       "metrics,\n           table heads\n  range    [0, 1]\n  null     1 / "));
+  CHECK(contains(text, "\n  meaning  mean over rows of the largest weight"));
+  CHECK(text.ends_with("\n  source   Voita et al. 2019\n"));
   CHECK_FALSE(contains(text, "unit"));
   CHECK(contains(explain({"entropy"}), "\n  unit     nats\n"));
   CHECK(explain({"layer"}).starts_with("layer\n  where    several tables\n"));
@@ -55,27 +55,60 @@ TEST_CASE("explain finds a name by the part after its dot") {
   CHECK_FALSE(contains(explain({"distance"}), "\ndistance.weight\n"));  // the part before the dot
 }
 
-TEST_CASE("explain finds a name that is put together by its longest known end") {
-  CHECK(explain({"confidence_count"}) ==
-        "No entry for confidence_count; its end count has one:\n\n" + explain({"count"}));
-  CHECK(contains(explain({"w_q_effective_rank"}), "; its end effective_rank has one:\n\neffective_rank\n"));
+TEST_CASE("explain finds names of several words, but no name by its end") {
+  CHECK(contains(explain({"confidence_count"}), "\n  meaning  of confidence: number of rows"));
+  CHECK(contains(explain({"w_q_effective_rank"}), "\n  meaning  of w_q: exp of the entropy"));
+  CHECK(contains(explain({"interval_low"}), "\n  meaning  lower end of the 95 % interval"));
+  for (const char* name : {"other_ratio", "no_such_count", "relative_error"})
+    CHECK_MESSAGE(run_attnctl({"explain", name}).status == 2, name);
+}
+
+TEST_CASE("explain prints the columns of a table, a measure, or one column") {
+  const std::string relations = explain({"relations"});
+  CHECK(relations.starts_with("study --measures syntax, table relations\n  relation "));
+  for (const char* column : {"hits", "count", "accuracy", "best", "accuracy_held_out", "gain_interval_low"})
+    CHECK_MESSAGE(contains(relations, std::string("\n  ") + column + " "), column);
+  const std::string syntax = explain({"syntax"});
+  CHECK(syntax.starts_with(relations + "\nstudy --measures syntax, table trees\n"));
+  CHECK(syntax.find("\n  relation_accuracy ") > syntax.find("\nstudy --measures syntax\n"));
+  CHECK(explain({"relations.accuracy"})
+            .starts_with("accuracy\n  where    study --measures syntax, table relations\n  range "));
+  CHECK(explain({"heads.distance"})
+            .starts_with("distance\n  where    analyze --include metrics, table heads; "));
+  CHECK(explain({"roles.null"}).starts_with("null\n  where    study --measures roles\n"));
+  CHECK(explain({"singular_values"}).starts_with("analyze --include weights, table singular_values\n"));
+}
+
+TEST_CASE("explain has a meaning for every key of every section") {
+  for (const cli::Schema& schema : cli::schemas()) {
+    const json document = json::parse(schema.text);
+    for (const auto& [name, section] : document["properties"].items()) {
+      if (!section.contains("items")) continue;
+      json record = section["items"];
+      if (record.contains("$ref"))
+        record = document.at(json::json_pointer(record["$ref"].get<std::string>().substr(1)));
+      if (!record.contains("properties")) continue;
+      for (const auto& [key, property] : record["properties"].items())
+        CHECK_NOTHROW((void)cli::explanation(std::string(name) + "." + std::string(key)));
+    }
+  }
 }
 
 TEST_CASE("explain lists the columns of a measure before the columns with its name") {
   const std::string text = explain({"pairs"});
-  CHECK(text.starts_with("study --measures pairs\n  pairs.js_divergence "));
+  CHECK(text.starts_with("study --measures pairs\n  measure "));
   CHECK(contains(text, "\n  pairs.cka "));
   CHECK(contains(text, "\n\ndistance.pairs\n  where    study --measures distance\n"));
-  CHECK(contains(explain({"metrics"}), "\n\nstudy --measures metrics\n  entropy "));
+  CHECK(contains(explain({"metrics"}), "\n\nstudy --measures metrics, table heads\n  component "));
 }
 
 TEST_CASE("explain knows the columns of info") {
   CHECK(explain({"cache_bytes_per_token"})
             .starts_with("cache_bytes_per_token\n  where    info, table comparison\n  unit     bytes\n"));
-  CHECK(explain({"sharing"}).starts_with("info, table sharing\n  kind "));
-  CHECK(explain({"apart"}).starts_with("info, table apart\n  role "));
+  CHECK(explain({"sharing"}).starts_with("info, table sharing\n  component "));
+  CHECK(explain({"apart"}).starts_with("info, table apart\n  name "));
   CHECK(explain({"tensors"}).starts_with("info, table tensors\n  name "));
-  CHECK(explain({"layers"}).starts_with("info, table layers\n  query "));
+  CHECK(explain({"layers"}).starts_with("info, table layers\n  component "));
 }
 
 TEST_CASE("explain lists all names in lines of 80 columns") {
@@ -94,8 +127,8 @@ TEST_CASE("explain writes tables and JSON") {
   REQUIRE(document["definitions"].size() >= 3);
   const json& first = document["definitions"][0];
   CHECK(first["where"] == "study --measures pairs");
-  CHECK(first["name"] == "pairs.js_divergence");
-  CHECK(first["unit"] == "nats");
+  CHECK(first["name"] == "measure");
+  CHECK(first["unit"].is_null());
   CHECK(first["null"].is_null());
   const RunResult csv = run_attnctl({"explain", "--format", "csv"});
   CHECK(csv.out.starts_with("where,name,unit,range,null,meaning,source\r\nseveral tables,component,"));
@@ -137,6 +170,19 @@ TEST_CASE("shells complete the names that explain knows") {
     for (const char* name : {" confidence ", " js_divergence ", " pairs ", " pairs.cka "})
       CHECK_MESSAGE(contains(line, name), name);
   }
+}
+
+TEST_CASE("schema lists its names, and takes the name of a command") {
+  CHECK(run_attnctl({"schema"}).out.starts_with("analysis\nbench\n"));
+  CHECK(run_attnctl({"schema", "analyze"}).out == run_attnctl({"schema", "analysis"}).out);
+  CHECK(run_attnctl({"schema", "compare"}).out == run_attnctl({"schema", "comparison"}).out);
+  CHECK(contains(run_attnctl({"schema", "analysys"}).err, "(did you mean \"analysis\"?)"));
+}
+
+TEST_CASE("shells complete presets and kinds of attention") {
+  const std::string script = run_attnctl({"completion", "bash"}).out;
+  CHECK(contains(script, "info/--preset) _attnctl_words '"));
+  CHECK(contains(script, "kinds/--kinds) _attnctl_list 'full window: block: strided: linear'"));
 }
 
 /// Returns the columns of the CSV files in a folder as FILE:COLUMN.

@@ -3,11 +3,15 @@
 #include <iterator>
 #include <memory>
 #include <set>
+#include <span>
+
+#include <nlohmann/json.hpp>
 
 #include "analysis/model_summary.hpp"
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/session.hpp"
+#include "formats/json.hpp"
 #include "study/measure.hpp"
 #include "textbook/experiments.hpp"
 
@@ -17,23 +21,225 @@ namespace {
 constexpr std::array<std::string_view, 7> kFields = {"where", "name",    "unit",  "range",
                                                      "null",  "meaning", "source"};
 
-/// Returns all definitions, each group with its place, such as "study --measures pairs".
-std::vector<std::pair<std::string, NamedDefinitions>> all_definitions() {
-  std::vector<std::pair<std::string, NamedDefinitions>> all;
-  const auto add = [&](const char* option, const std::vector<std::string>& values, const char* other,
-                       const std::vector<NamedDefinitions>& groups) {
+/// Definitions with their place, such as "study --measures pairs", and the schema of the results.
+struct Group {
+  std::string place;
+  std::string_view schema;
+  NamedDefinitions named;
+};
+
+std::vector<Group> all_groups() {
+  std::vector<Group> all;
+  const auto add = [&](std::string_view schema, const char* option, const std::vector<std::string>& values,
+                       const char* other, const std::vector<NamedDefinitions>& groups) {
     for (const NamedDefinitions& group : groups) {
       const bool is_value = std::ranges::find(values, group.where) != values.end();
-      all.emplace_back(fmt::format("{}{}", is_value ? option : other, group.where), group);
+      const std::string_view of = group.where == "plan"      ? group.where
+                                  : group.where == "compare" ? "comparison"
+                                                             : schema;
+      all.push_back({fmt::format("{}{}", is_value ? option : other, group.where), of, group});
     }
   };
-  add("", {}, "several tables", {{"", key_definitions()}});
-  add("analyze --include ", inspect::include_names(), "analyze, table ", inspect::definitions());
-  add("study --measures ", texts_of(study::measure_catalogue(), &study::MeasureRow::name), "",
+  add("", "", {}, "several tables", {{"", key_definitions()}});
+  add("analysis", "analyze --include ", inspect::include_names(), "analyze, table ", inspect::definitions());
+  add("study", "study --measures ", texts_of(study::measure_catalogue(), &study::MeasureRow::name), "",
       study::definitions());
-  add("", {}, "experiment ", textbook::definitions());
-  add("", {}, "info, table ", analysis::summary_definitions());
+  add("experiment", "", {}, "experiment ", textbook::definitions());
+  add("info", "", {}, "info, table ", analysis::summary_definitions());
   return all;
+}
+
+/// A table whose group has another name, or whose columns in CSV are not all keys of its section in JSON.
+/// `columns` lists these columns; HEAD and PAIR stand for those of a head and of two heads.
+struct TableRow {
+  std::string_view schema, table, group, columns = {};
+};
+constexpr auto kTables = std::to_array<TableRow>({
+    {"analysis", "inputs", "inputs", "position token id begin end word sequence_id side"},
+    {"analysis", "texts", "inputs", "input kind text"},
+    {"analysis", "metrics", ""},
+    {"analysis", "heads", "metrics"},
+    {"analysis", "attention_from", "attention_from", "kind key token weight"},
+    {"analysis", "patterns", "patterns", "query key query_token key_token"},
+    {"analysis", "scores", "scores", "input HEAD query key score"},
+    {"analysis", "queries", "queries", "input HEAD position dimension value"},
+    {"analysis", "keys", "keys", "input component layer kv_head position dimension value"},
+    {"analysis", "values", "values", "input component layer kv_head position dimension value"},
+    {"analysis", "z", "z", "input HEAD position dimension value"},
+    {"analysis", "output", "output", "input component layer position dimension value"},
+    {"analysis", "logits", "logits", "input position token id logit"},
+    {"analysis", "predictions", "logits"},
+    {"analysis", "subspace_similarity", "weights", "PAIR"},
+    {"analysis", "singular_values", "weights", "circuit HEAD rank singular_value"},
+    {"analysis", "principal_directions", "directions", "side rank dimension value"},
+    {"analysis", "circuits", "circuits", "row column"},
+    {"analysis", "projection_kernel", "subspaces", "PAIR rank_a rank_b largest_cosine"},
+    {"analysis", "principal_cosines", "subspaces", "projection PAIR angle cosine"},
+    {"analysis", "composition", "composition", "PAIR"},
+    {"analysis", "map", "map", "head name"},
+    {"analysis", "linkage", "map", "similarity component layer merge first second distance size"},
+    {"analysis", "rollout", "rollout", "key query_token key_token"},
+    {"analysis", "rollout_last_layer", "rollout", "key query_token key_token"},
+    {"analysis", "flow", "flow", "key query_token key_token"},
+    {"analysis", "output_rank", "contributions"},
+    {"study", "metrics", ""},
+    {"study", "skipped", "study"},
+    {"study", "heads", "metrics"},
+    {"study", "distributions", "metrics"},
+    {"study", "relations", "syntax"},
+    {"study", "trees", "syntax"},
+    {"study", "pairs", "pairs", "PAIR"},
+    {"comparison", "differences", "compare"},
+    {"comparison", "roles", "compare"},
+    {"plan", "shards", "plan"},
+    {"plan", "choices", "plan"},
+    {"plan", "trials", "plan"},
+});
+
+/// The meaning of a column of a table, or of a name that is no column, such as that of a metric of a study.
+struct Entry {
+  std::size_t order = 0;  // index of its group in all_groups()
+  std::string_view group;
+  std::string place;
+  std::string table;  // empty: not a column
+  std::string column;
+  std::string name;         // "positional.weight" for the column weight, if the definition has this name
+  const Definition* about;  // null if the meaning is in the schema
+  std::string meaning;
+  bool key = false;  // of key_definitions()
+
+  [[nodiscard]] std::string where() const {
+    if (table.empty() || place.ends_with(" " + table)) return place;
+    return place.substr(0, place.find(", table ")) + ", table " + table;
+  }
+};
+
+bool holds(std::span<const Definition> definitions, const Definition* about) {
+  return !definitions.empty() && about >= &definitions.front() && about <= &definitions.back();
+}
+
+/// Returns the definition whose name is `name`, or nullptr.
+const Definition* definition_in(std::span<const Definition> definitions, std::string_view name) {
+  const auto found = std::ranges::find(definitions, name, &Definition::name);
+  return found == definitions.end() ? nullptr : &*found;
+}
+
+class Entries {
+ public:
+  Entries() {
+    for (const Schema& schema : schemas()) add_sections(schema);
+    for (const TableRow& row : kTables) {
+      const auto same = [&](const Entry& entry) {
+        return entry.table == row.table && entry.order < groups_.size() &&
+               groups_[entry.order].schema == row.schema;
+      };
+      if (std::ranges::none_of(all, same)) add_csv_columns(row);
+    }
+    std::vector<Entry> rest;  // names that are no columns
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      const auto& [where, definitions] = groups_[i].named;
+      for (const Definition& about : definitions) {
+        const auto used = [&](const Entry& entry) { return entry.about == &about; };
+        if (i == 0 || std::ranges::none_of(all, used))
+          rest.push_back({i, where, groups_[i].place, "", "", std::string(about.name), &about,
+                          std::string(about.meaning)});
+      }
+    }
+    all.insert(all.end(), rest.begin(), rest.end());
+    std::ranges::stable_sort(all, {}, &Entry::order);
+  }
+
+  std::vector<Entry> all;
+
+ private:
+  /// Adds the keys of the records of each section, then the other columns of its table in CSV.
+  void add_sections(const Schema& schema) {
+    const auto document = formats::parse_json(std::string(schema.name), schema.text);
+    const std::string title = document["title"].get<std::string>().substr(sizeof("attnctl"));
+    for (const auto& [name, section] : document["properties"].items()) {
+      if (!section.contains("items")) continue;
+      auto record = section["items"];
+      if (record.contains("$ref"))
+        record =
+            document.at(nlohmann::ordered_json::json_pointer(record["$ref"].get<std::string>().substr(1)));
+      if (!record.contains("properties")) continue;
+      const auto* const row = std::ranges::find_if(kTables, [&, &table = name](const TableRow& each) {
+        return each.schema == schema.name && each.table == table;
+      });
+      const TableRow table = row != kTables.end() ? *row : TableRow{schema.name, name, name};
+      for (const auto& [key, property] : record["properties"].items())
+        add(table, title.substr(0, title.find(',')), key, property.value("description", ""));
+      add_csv_columns(table);
+    }
+  }
+
+  void add_csv_columns(const TableRow& table) {
+    for (const std::string_view word : split(table.columns, ' ')) {
+      const std::string_view names = word == "HEAD" ? "component layer head name"
+                                     : word == "PAIR"
+                                         ? "component layer_a head_a name_a layer_b head_b name_b"
+                                         : word;
+      for (const std::string_view column : split(names, ' '))
+        if (!column.empty()) add(table, "", std::string(column), "");
+    }
+  }
+
+  void add(const TableRow& table, const std::string& command, const std::string& column,
+           const std::string& description) {
+    const auto of_table = [&](const Group& group) {
+      return group.schema == table.schema && group.named.where == table.group;
+    };
+    auto group = std::ranges::find_if(groups_, of_table);
+    Entry entry{groups_.size(), "", command, std::string(table.table), column, column, nullptr, description};
+    const auto same = [&](const Entry& each) {
+      return each.where() == entry.where() && each.column == column;
+    };
+    if (group != groups_.end()) {
+      entry.place = group->place;
+      const std::string name = entry.table + "." + column;
+      const auto& definitions = group->named.definitions;
+      entry.about = definition_in(definitions, name);
+      if (entry.about == nullptr) entry.about = definition_in(definitions, column);
+      const bool of_study = table.schema == "study" || table.schema == "plan" || table.schema == "comparison";
+      if (entry.about == nullptr && of_study) entry.about = study::definition_of(name);
+      for (std::size_t at = column.find('_');
+           entry.about == nullptr && description.empty() && at < column.size(); at = column.find('_', at + 1))
+        entry.about = definition_in(definitions, std::string_view(column).substr(at + 1));
+    }
+    if (entry.about == nullptr && description.empty()) entry.about = definition_in(key_definitions(), column);
+    if (entry.about != nullptr) {
+      entry.key = holds(key_definitions(), entry.about);
+      // A column of a table of one measure can belong to another measure: best_offset of heads.
+      const auto of_definition = [&](const Group& each) {
+        return each.schema == table.schema && each.named.where != "study" &&
+               holds(each.named.definitions, entry.about);
+      };
+      const auto owner = std::ranges::find_if(groups_, of_definition);
+      if (owner != groups_.end()) group = owner;
+      entry.meaning = entry.about->meaning;
+      const std::string_view known = entry.about->name;
+      if (known.ends_with("." + column)) {
+        entry.name = known;
+      } else if (known != column) {  // entropy_count: count of entropy
+        const std::string before =
+            column.substr(0, column.size() - std::min(column.size(), known.size() + 1));
+        if (!before.ends_with("interval")) entry.meaning = fmt::format("of {}: {}", before, entry.meaning);
+      }
+    }
+    if (group != groups_.end()) {
+      entry.order = static_cast<std::size_t>(group - groups_.begin());
+      entry.group = group->named.where;
+      entry.place = group->place;
+    }
+    if (std::ranges::none_of(all, same)) all.push_back(std::move(entry));
+  }
+
+  std::vector<Group> groups_ = all_groups();
+};
+
+const std::vector<Entry>& all_entries() {
+  static const Entries entries;
+  return entries.all;
 }
 
 /// Adds a label and the words of a text to its right, in lines of at most 80 columns.
@@ -49,46 +255,78 @@ void add_wrapped(std::vector<PageBlock>& page, const std::string& label, std::st
   page.emplace_back(TextLine{"", line});
 }
 
-/// Returns all definitions of the analyses, measures, experiments and tables with this name, then those of
-/// the columns with this name (`score` is also the name of `roles.score`). If there are none, uses the
-/// longest known end of the name: count for confidence_count. An empty name selects all definitions; the text
-/// then has only their names.
-Results explained(const std::string& given) {
-  const std::vector<std::string> known = explained_names();
-  std::string name = given;
-  while (!name.empty() && std::ranges::find(known, name) == known.end())
-    name.erase(0, std::min(name.find_first_of("._"), name.size() - 1) + 1);
-  if (name.empty() && !given.empty())
+/// Returns the entries of the analysis, measure, experiment or table `name`, in `whole`; the others that have
+/// this name, or only those of the column, if the name is TABLE.COLUMN, in `named`.
+void select_entries(const std::string& name, std::vector<const Entry*>& whole,
+                    std::vector<const Entry*>& named) {
+  for (const Entry& entry : all_entries())
+    if (!entry.table.empty() && entry.table + "." + entry.column == name) named.push_back(&entry);
+  if (!named.empty()) return;
+  for (const Entry& entry : all_entries()) {
+    if (!name.empty() && (entry.group == name || entry.table == name)) {
+      whole.push_back(&entry);
+    } else if (!entry.key && (name.empty() || ("." + entry.name).ends_with("." + name))) {
+      named.push_back(&entry);
+    }
+  }
+}
+
+/// Returns the entries of a name. Equal meanings of one name in several places are one row. An empty name
+/// selects all entries; the text then has only their names.
+Results explained(const std::string& name) {
+  std::vector<const Entry*> whole, named;
+  select_entries(name, whole, named);
+  if (whole.empty() && named.empty())
     fail(Status::usage, "explain: unknown name \"{}\"{}; run attnctl explain for a list of all names",
-         escaped(given), did_you_mean(given, known));
+         escaped(name), did_you_mean(name, explained_names()));
   Results results;
   std::vector<PageBlock>& page = results.text;
   const auto add_title = [&page](std::string_view title) {
     if (!page.empty()) page.emplace_back(TextLine{""});
     page.emplace_back(TextLine{std::string(title)});
   };
-  if (name != given) add_title(fmt::format("No entry for {}; its end {} has one:", escaped(given), name));
-  auto all = all_definitions();
-  std::stable_partition(all.begin(), all.end(),
-                        [&](const auto& place) { return place.second.where == name; });
-  std::vector<std::vector<Cell>> rows;
-  for (const auto& [place, group] : all) {
-    const bool whole = name.empty() || group.where == name;
-    if (whole && !name.empty()) add_title(place);
-    const std::string names = join_texts(group.definitions, &Definition::name);
-    if (name.empty()) add_wrapped(page, fmt::format("{:<32}", place), names);
-    for (const Definition& about : group.definitions) {
-      if (!whole && !("." + std::string(about.name)).ends_with("." + name)) continue;
-      const std::array<std::string_view, kFields.size()> texts = {
-          place, about.name, about.unit, about.range, about.null, about.meaning, about.source};
-      std::ranges::transform(texts, std::back_inserter(rows.emplace_back()), study::text_cell);
-      if (whole && !name.empty()) add_wrapped(page, fmt::format("  {:<20}", about.name), about.meaning);
-      if (!whole) add_title(about.name);
-      for (std::size_t i = 0; i < texts.size() && !whole; ++i)
-        if (kFields[i] != "name" && !texts[i].empty())
-          add_wrapped(page, fmt::format("  {:<8}", kFields[i]), texts[i]);
+  using Texts = std::array<std::string, kFields.size()>;
+  const auto texts_of_entry = [](const Entry& entry) {
+    constexpr Definition kNone{};
+    const Definition& about = entry.about != nullptr ? *entry.about : kNone;
+    return Texts{entry.where(),           entry.name,    std::string(about.unit),  std::string(about.range),
+                 std::string(about.null), entry.meaning, std::string(about.source)};
+  };
+  std::vector<Texts> all;
+  for (const Entry* const entry : whole) {
+    if (all.empty() || all.back()[0] != entry->where()) add_title(entry->where());
+    all.push_back(texts_of_entry(*entry));
+    add_wrapped(page, fmt::format("  {:<20}", entry->column.empty() ? entry->name : entry->column),
+                entry->meaning);
+  }
+  const std::size_t blocks = all.size();
+  for (const Entry* const entry : named) {
+    const Texts texts = texts_of_entry(*entry);
+    const auto same = std::ranges::find_if(
+        all.begin() + static_cast<std::ptrdiff_t>(blocks), all.end(),
+        [&](const Texts& each) { return std::equal(each.begin() + 1, each.end(), texts.begin() + 1); });
+    if (same == all.end()) {
+      all.push_back(texts);
+    } else if ((*same)[0] != texts[0]) {
+      (*same)[0] += "; " + texts[0];
     }
   }
+  for (std::size_t i = blocks; i < all.size() && !name.empty(); ++i) {
+    add_title(all[i][1]);
+    for (std::size_t field = 0; field < kFields.size(); ++field)
+      if (kFields[field] != "name" && !all[i][field].empty())
+        add_wrapped(page, fmt::format("  {:<8}", kFields[field]), all[i][field]);
+  }
+  for (std::size_t i = 0; i < named.size() && name.empty();) {
+    const std::string& place = named[i]->place;
+    std::vector<std::string> names;
+    for (; i < named.size() && named[i]->place == place; ++i)
+      if (std::ranges::find(names, named[i]->name) == names.end()) names.push_back(named[i]->name);
+    add_wrapped(page, fmt::format("{:<32}", place), fmt::format("{}", fmt::join(names, ", ")));
+  }
+  std::vector<std::vector<Cell>> rows;
+  for (const Texts& texts : all)
+    std::ranges::transform(texts, std::back_inserter(rows.emplace_back()), study::text_cell);
   results.tables = {make_table("definitions", {kFields.begin(), kFields.end()}, std::move(rows))};
   results.document.sections = {{"definitions", "definition", results.tables.front()}};
   return results;
@@ -102,10 +340,9 @@ std::string explanation(const std::string& name) {
 
 std::vector<std::string> explained_names() {
   std::set<std::string_view> names;
-  for (const auto& [place, group] : all_definitions()) {
-    names.insert(group.where);
-    for (const Definition& about : group.definitions)
-      names.insert({about.name, about.name.substr(about.name.rfind('.') + 1)});
+  for (const Entry& entry : all_entries()) {
+    const std::string_view name = entry.name;
+    names.insert({entry.group, entry.table, name, name.substr(name.rfind('.') + 1)});
   }
   names.erase("");
   return {names.begin(), names.end()};
@@ -115,13 +352,15 @@ Command explain_command() {
   Command command{.name = "explain", .about = "Print what a column, metric, measure or analysis means"};
   auto name = std::make_shared<std::string>();
   auto options = std::make_shared<CommandOptions>();
-  command.add({{"NAME", name.get(),
-                "Column or metric; or analysis, measure or experiment, for the meanings of all its columns "
-                "(default: list all names)"}});
+  command.add(
+      {{"NAME", name.get(),
+        "Column, TABLE.COLUMN or metric; or table, analysis, measure or experiment, for the meanings of "
+        "all its columns (default: list all names)"}});
   add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
   options->output.default_table = "definitions";
   command.footer =
       "Examples:\n  attnctl explain --format text\n  attnctl explain confidence --format text\n"
+      "  attnctl explain relations.accuracy --format text\n"
       "  attnctl explain pairs | jq '.definitions[0].meaning'";
   command.action = [name, options] {
     const Target target = resolve_target(options->output, {});

@@ -85,8 +85,10 @@ Command info_command() {
   command.options.front().required = false;
   SizeOptions& sizes = options->sizes;
   command.add(
-      {{"--preset", &options->preset,
-        "Describe a published architecture instead of MODEL, of: " + model::preset_names()},
+      {{.names = "--preset",
+        .target = &options->preset,
+        .help = "Describe a published architecture instead of MODEL, of: " + model::preset_names(),
+        .offered = texts_of(model::presets(), &model::Preset::name)},
        number(
            "--d", &sizes.d,
            "Width of a layer (d_model), to describe attention of this size instead of MODEL; needs --heads",
