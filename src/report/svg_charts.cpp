@@ -169,7 +169,7 @@ CategoryLabels category_labels(const Plot& plot) {
   const double group = group_width(plot);
   if (widest + 2 <= group) return {};
   const double extent = (widest + kTickFont) * std::sqrt(0.5);
-  if (group >= kTickFont * 1.8 && extent < kLeftSpace) return {.turned = extent};
+  if (group >= kTickFont * 1.8 && extent < kLeftSpace) return {.turned = extent - kTickFont};
   return {.step = static_cast<std::size_t>(std::ceil((widest + 2) / group))};
 }
 
