@@ -22,7 +22,7 @@ void check_model(const model::Model& model) {
   // head.
   if (config.layers.size() > 1) refuse("it has several layers");
   if (layer.place != model::NormPlace::none || layer.mlp.width > 0) refuse("its layer has a norm or an MLP");
-  if (config.embedding.position != model::PositionKind::none) refuse("it adds positions to its input");
+  if (config.embedding.position != model::PositionKind::none) refuse("it adds positions to its input (/position of its configuration is not none)");
   if (config.embedding.projection.weight) refuse("it projects its input");
   if (!layer.attention.value.weight) refuse("it has no values (W_v), so the columns have no output");
   if (config.d_output != config.d_model) refuse("its output and its input have different widths");

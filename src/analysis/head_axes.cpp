@@ -39,10 +39,9 @@ Cell component_cell(const model::ModelConfig& config, const std::optional<std::s
   return component == model::Component::none ? Cell() : Cell(std::string(name_of(component)));
 }
 
-std::array<Cell, 4> head_cells(const model::ModelConfig& config, const std::optional<model::HeadId>& head) {
-  if (!head) return {};
-  return {component_cell(config, head->layer), number_cell(config, head->layer), cell_of(head->head),
-          model::head_name(config, *head)};
+std::array<Cell, 4> head_cells(const model::ModelConfig& config, model::HeadId head) {
+  return {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head),
+          model::head_name(config, head)};
 }
 
 std::array<Cell, 7> pair_cells(const model::ModelConfig& config, model::HeadId a, model::HeadId b) {

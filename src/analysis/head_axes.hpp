@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <ranges>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -70,15 +74,39 @@ template <typename T>
   return number ? cell_of(*number) : Cell();
 }
 
+/// Adds a text, the name_of() of an enumerator, a number (as in cell_of), another cell, or each
+/// element of a range of these, to a row of a table.
+template <typename Part>
+void add_cells(std::vector<Cell>& row, const Part& part) {
+  if constexpr (std::convertible_to<Part, std::string_view>) {
+    row.emplace_back(std::string(part));
+  } else if constexpr (std::ranges::range<Part>) {
+    for (const auto& each : part) add_cells(row, each);
+  } else if constexpr (requires { cell_of(part); }) {
+    row.push_back(cell_of(part));
+  } else if constexpr (requires { name_of(part); }) {
+    row.emplace_back(std::string(name_of(part)));
+  } else {
+    row.emplace_back(part);
+  }
+}
+
+/// Returns a row with the cells of these parts, in order.
+template <typename... Parts>
+[[nodiscard]] std::vector<Cell> row_of(const Parts&... parts) {
+  std::vector<Cell> row;
+  (add_cells(row, parts), ...);
+  return row;
+}
+
 /// Returns the index of a layer within its component, or an undefined cell if `layer` is nullopt.
 [[nodiscard]] inline Cell number_cell(const model::ModelConfig& config, std::optional<std::size_t> layer) {
   return layer ? cell_of(config.layers.at(*layer).number) : Cell();
 }
 
 /// Return the cells of the columns component, layer, head and name, and of the columns component, layer_a,
-/// head_a, name_a, layer_b, head_b and name_b. The cells of nullopt are undefined.
-[[nodiscard]] std::array<Cell, 4> head_cells(const model::ModelConfig& config,
-                                             const std::optional<model::HeadId>& head);
+/// head_a, name_a, layer_b, head_b and name_b.
+[[nodiscard]] std::array<Cell, 4> head_cells(const model::ModelConfig& config, model::HeadId head);
 [[nodiscard]] std::array<Cell, 7> pair_cells(const model::ModelConfig& config, model::HeadId a,
                                              model::HeadId b);
 

@@ -143,12 +143,11 @@ Record config_record(const model::ModelConfig& config, Value path, std::uint64_t
       .set("parameters", static_cast<std::size_t>(parameters))
       .set("position_in_scores", config.position_in_scores());
   if (config.decoder) record.set("components", components_list(config));
-  List kinds;
-  for (const model::LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
+  const auto kind = [](const model::LayerConfig& layer) { return to_string(layer.attention.kind); };
   const auto special = [](const model::LayerConfig& layer) {
     return layer.attention.kind != model::AttentionKind{};
   };
-  if (std::ranges::any_of(config.layers, special)) record.set("attention", std::move(kinds));
+  if (std::ranges::any_of(config.layers, special)) record.set("attention", texts_of(config.layers, kind));
   const auto has_sinks = [](const model::LayerConfig& layer) { return layer.attention.sinks; };
   if (std::ranges::any_of(config.layers, has_sinks)) record.set("sinks", true);
   return record;
@@ -170,7 +169,7 @@ Record architecture_record(const SummarySubject& subject) {
   const model::LayerConfig& layer = config.layers.front();
   Record record;
   record.set("vocabulary", config.embedding.vocabulary)
-      .set("positions", config.max_positions ? Value(*config.max_positions) : Value())
+      .set("positions", config.max_positions)
       .set("position", position_of(config))
       .set("causal", layer.attention.causal)
       .set("norm", name_of(layer.norm.kind))
@@ -229,24 +228,6 @@ Record parameters_record(const SummarySubject& subject, const model::ParameterCo
   return record;
 }
 
-Record flops_record(const model::FlopCount& flops) {
-  return {{{"all", flops.all},
-           {"projections", flops.projections},
-           {"scores", flops.scores},
-           {"values", flops.values},
-           {"output", flops.output},
-           {"mlp", flops.mlp},
-           {"embedding", flops.embedding},
-           {"head", flops.head}}};
-}
-
-Record memory_record(const model::ModelConfig& config, std::size_t length) {
-  const model::PatternMemory patterns = model::count_pattern_memory(config, length);
-  return {{{"patterns", patterns.all},
-           {"patterns_of_a_layer", patterns.layer},
-           {"key_value_cache_per_token", model::count_cache_bytes(config)}}};
-}
-
 /// Returns the first layer with the same weights as `layer`. Undefined if no earlier layer has them.
 Cell shared_with(const model::ModelConfig& config, std::size_t layer) {
   const auto first =
@@ -285,6 +266,8 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   const model::ModelConfig& config = subject.config;
   const model::Model* const model = subject.model;
   const model::ParameterCount parameters = model::count_parameters(config);
+  const model::FlopCount flops = model::count_flops(config, length);
+  const model::PatternMemory patterns = model::count_pattern_memory(config, length);
   const std::string tokens = counted(length, "token");
   std::vector<SummaryPart> parts;
   parts.push_back({"model", "Model", subject_record(subject)});
@@ -293,9 +276,20 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   if (model != nullptr)
     parts.push_back({"stored", "Values in the checkpoint", stored_record(*model), "", "values"});
   parts.push_back({"flops", fmt::format("FLOPs of one sequence of {} (a multiply-add is 2)", tokens),
-                   flops_record(model::count_flops(config, length)), "", "FLOPs"});
+                   Record{{{"all", flops.all},
+                           {"projections", flops.projections},
+                           {"scores", flops.scores},
+                           {"values", flops.values},
+                           {"output", flops.output},
+                           {"mlp", flops.mlp},
+                           {"embedding", flops.embedding},
+                           {"head", flops.head}}},
+                   "", "FLOPs"});
   parts.push_back({"memory_bytes", fmt::format("Memory at {}, float32", tokens),
-                   memory_record(config, length), "", "bytes"});
+                   Record{{{"patterns", patterns.all},
+                           {"patterns_of_a_layer", patterns.layer},
+                           {"key_value_cache_per_token", model::count_cache_bytes(config)}}},
+                   "", "bytes"});
   parts.push_back({"comparison", "Attention of one layer in each variant of its heads, " + tokens,
                    model::compare_attention(config, length), "variant"});
   parts.push_back({"layers", "Parameters of each layer", layers_table(config, parameters), "layer"});

@@ -110,8 +110,9 @@ void check_entry(const MappedFile& file, const SafetensorsEntry& entry, std::siz
   }
   if (entry.end > data_size) {
     refuse_tensor(file.name(), entry.name,
-                  "data_offsets: got end {}, need at most the {} bytes after the header", entry.end,
-                  data_size);
+                  "data_offsets: got end {}, need at most the {} bytes after the header; was the file "
+                  "downloaded whole?",
+                  entry.end, data_size);
   }
   const auto size = checked_product(entry.shape, size_of(entry.dtype));
   if (!size) {

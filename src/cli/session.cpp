@@ -124,7 +124,8 @@ void ResultWriter::write_text(const Results& results) {
 }
 
 void ResultWriter::write_view(const View& view) {
-  const report::PictureOptions& drawing = options_.drawing;
+  report::PictureOptions drawing = options_.drawing;
+  drawing.warnings = &session_.warnings;
   if (const auto* const charts = std::get_if<ChartPage>(&view.page)) {
     warn_non_finite(session_.warnings, charts->title, count_non_finite(charts->table));
     if (!drawing.colormap.empty() || drawing.vmin || drawing.vmax)

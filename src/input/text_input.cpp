@@ -17,7 +17,8 @@ constexpr std::size_t kLongestBlock = std::size_t{1} << 30;
 void require_utf8(std::string_view text, const TextPlace& place) {
   const auto bad = find_ill_formed_utf8(text);
   if (!bad) return;
-  refuse(place.file, "@byte {}: got 0x{:02x}, which is not UTF-8; convert the text to UTF-8",
+  refuse(place.file, "line {}: @byte {}: got 0x{:02x}, which is not UTF-8; convert the text to UTF-8",
+         place.line + static_cast<std::uint64_t>(std::ranges::count(text.substr(0, *bad), '\n')),
          place.offset + *bad, static_cast<unsigned char>(text[*bad]));
 }
 

@@ -24,7 +24,8 @@ inline bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
-/// Throws Error(bad_input) if the text is not UTF-8. The message has the byte offset in the file.
+/// Throws Error(bad_input) if the text is not UTF-8. The message has the line and the byte offset in the
+/// file.
 void require_utf8(std::string_view text, const TextPlace& place);
 
 /// Removes a byte order mark at the beginning of `text` if the text starts the file (place.offset is 0).

@@ -14,19 +14,19 @@ namespace {
 
 // clang-format off
 constexpr std::array kIncludes = {
-    //          --include        inputs by_word text   components             make                definitions, member
-    AnalysisRow{"metrics",       true,  true,   true,  Components::each,      nullptr,            {}, &Includes::metrics},
-    AnalysisRow{"patterns",      true,  true,   true,  Components::each,      nullptr,            kPatternColumns, &Includes::patterns},
-    AnalysisRow{"scores",        true,  false,  false, Components::each,      nullptr,            kScoreColumns, &Includes::scores},
-    AnalysisRow{"queries",       true,  false,  false, Components::each,      nullptr,            kQueryColumns, &Includes::queries},
-    AnalysisRow{"keys",          true,  false,  false, Components::each,      nullptr,            kKeyColumns, &Includes::keys},
-    AnalysisRow{"values",        true,  false,  false, Components::each,      nullptr,            kValueColumns, &Includes::values},
-    AnalysisRow{"z",             true,  false,  false, Components::each,      nullptr,            kZColumns, &Includes::z},
-    AnalysisRow{"output",        true,  false,  false, Components::each,      nullptr,            kOutputColumns, &Includes::output},
-    AnalysisRow{"logits",        true,  false,  true,  Components::each,      nullptr,            kLogitColumns, &Includes::logits},
-    AnalysisRow{"weights",       false, true,   true,  Components::each,      nullptr,            kWeightColumns, &Includes::weights},
-    AnalysisRow{"directions",    false, true,   false, Components::each,      nullptr,            kDirectionColumns, &Includes::directions},
-    AnalysisRow{"circuits",      false, true,   false, Components::each,      nullptr,            kCircuitColumns, &Includes::circuits},
+    //          --include        inputs by_word text   components             make                definitions
+    AnalysisRow{"metrics",       true,  true,   true,  Components::each,      nullptr,            {}},
+    AnalysisRow{"patterns",      true,  true,   true,  Components::each,      nullptr,            kPatternColumns},
+    AnalysisRow{"scores",        true,  false,  false, Components::each,      nullptr,            kScoreColumns},
+    AnalysisRow{"queries",       true,  false,  false, Components::each,      nullptr,            kQueryColumns},
+    AnalysisRow{"keys",          true,  false,  false, Components::each,      nullptr,            kKeyColumns},
+    AnalysisRow{"values",        true,  false,  false, Components::each,      nullptr,            kValueColumns},
+    AnalysisRow{"z",             true,  false,  false, Components::each,      nullptr,            kZColumns},
+    AnalysisRow{"output",        true,  false,  false, Components::each,      nullptr,            kOutputColumns},
+    AnalysisRow{"logits",        true,  false,  true,  Components::each,      nullptr,            kLogitColumns},
+    AnalysisRow{"weights",       false, true,   true,  Components::each,      nullptr,            kWeightColumns},
+    AnalysisRow{"directions",    false, true,   false, Components::each,      nullptr,            kDirectionColumns},
+    AnalysisRow{"circuits",      false, true,   false, Components::each,      nullptr,            kCircuitColumns},
     AnalysisRow{"subspaces",     false, true,   true,  Components::each,      make_subspaces,     kSubspaceColumns},
     AnalysisRow{"composition",   false, true,   true,  Components::not_cross, make_composition,   kCompositionColumns},
     AnalysisRow{"map",           false, true,   true,  Components::each,      make_head_map,      kMapColumns},
@@ -49,14 +49,14 @@ std::vector<std::string> include_names(bool weights_only) {
   return known;
 }
 
-std::vector<const AnalysisRow*> rows_of(const Includes& includes) {
-  std::vector<const AnalysisRow*> rows;
-  for (const AnalysisRow& row : kIncludes) {
-    const bool wanted =
-        row.member != nullptr ? includes.*row.member : std::ranges::count(includes.analyses, &row) > 0;
-    if (wanted) rows.push_back(&row);
-  }
-  return rows;
+bool Includes::has(std::string_view name) const {
+  return std::ranges::find(rows, name, &AnalysisRow::include) != rows.end();
+}
+
+void Includes::set(std::string_view name, bool wanted) {
+  std::erase_if(rows, [&](const AnalysisRow* row) { return row->include == name; });
+  if (wanted) rows.push_back(std::ranges::find(kIncludes, name, &AnalysisRow::include));
+  std::ranges::sort(rows);  // by address, which is the order of kIncludes
 }
 
 std::vector<NamedDefinitions> definitions() {
@@ -86,23 +86,18 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
       fail(Status::usage, "--include: unsupported \"{}\"{}; known: {}", escaped(word),
            did_you_mean(word, include_names(!with_inputs)), fmt::join(include_names(!with_inputs), ", "));
     of_inputs |= row->of_inputs;
-    if (row->member != nullptr) {
-      includes.*(row->member) = true;
-    } else if (std::ranges::find(includes.analyses, row) == includes.analyses.end()) {
-      includes.analyses.push_back(row);
-    }
+    includes.set(word, true);
   }
-  // The pointers point into kIncludes, so sorting them by address gives the order of kIncludes.
-  std::ranges::sort(includes.analyses);
   if (!with_inputs && of_inputs)
     fail(Status::usage,
          "--include: the command weights has no inputs, which some of these analyses need; it supports {}",
          fmt::join(include_names(true), ", "));
   // By default, text and tables have no directions, and text has no patterns. A picture shows patterns or,
   // without inputs, weights.
-  if ((form == Form::text || form == Form::tables) && !given) includes.directions = false;
-  if (form == Form::text && !given) includes.patterns = false;
-  if (form == Form::pictures && !given && with_inputs) includes.weights = false;
+  if (given) return includes;
+  if (form == Form::text || form == Form::tables) includes.set("directions", false);
+  if (form == Form::text) includes.set("patterns", false);
+  if (form == Form::pictures && with_inputs) includes.set("weights", false);
   return includes;
 }
 

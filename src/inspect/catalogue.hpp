@@ -33,9 +33,11 @@ enum class Form { document, tables, arrays, pictures, text };
 
 /// A parsed --include: what to compute and to output (docs/cli.md).
 struct Includes {
-  bool metrics = false, patterns = false, scores = false, queries = false, keys = false, values = false,
-       z = false, output = false, logits = false, weights = false, directions = false, circuits = false;
-  std::vector<const AnalysisRow*> analyses;  // in output order
+  std::vector<const AnalysisRow*> rows;  // in the order of the catalogue, which is that of the output
+
+  [[nodiscard]] bool has(std::string_view name) const;
+  /// Adds or removes a value of --include, which must be in the catalogue.
+  void set(std::string_view name, bool wanted);
 };
 
 /// Order of the heads in the heatmaps of similarities and projection kernels: as in the model, or clustered
@@ -82,8 +84,8 @@ struct InspectRequest {
   std::string sort;
   std::vector<std::string> columns;  // columns of the heads table; empty: the main metrics
   /// Maximum number of heads in the heads table and in sorted answers (nullopt: kTextRows), of keys per head
-  /// for --from and of tokens for logits (nullopt or kAllHeads: 5), and of pairs per kind of composition
-  /// (nullopt: 5).
+  /// for --from (nullopt or kAllHeads: 5 in text, otherwise all), of tokens for logits (nullopt or kAllHeads:
+  /// 5), and of pairs per kind of composition (nullopt: 5).
   std::optional<std::size_t> top;
 
   std::uint64_t limit = 50'000'000;  // maximum number of values in a form other than arrays
@@ -149,23 +151,19 @@ enum class Components { none, not_cross, each };
 
 using MakeAnalysis = std::unique_ptr<Analysis>(const AnalysisInput& input);
 
-/// A value of --include: an Analysis, or a result that a member of Includes selects.
+/// A value of --include.
 struct AnalysisRow {
   std::string_view include;  // name in --include
   bool of_inputs;            // needs a forward pass
   bool by_word;              // can run with --by-word; not used if of_inputs is false
   bool text;                 // shown in text
   Components components;
-  MakeAnalysis* make;
+  MakeAnalysis* make;                       // null: a part of RunResults, not an Analysis
   std::span<const Definition> definitions;  // of the columns of its tables
-  bool Includes::*member = nullptr;         // null: an Analysis
 };
 
 /// Returns the names that --include accepts. If `weights_only` is true, leaves out names that need inputs.
 [[nodiscard]] std::vector<std::string> include_names(bool weights_only = false);
-
-/// Returns the rows of all values of --include that are set, in the order of the catalogue.
-[[nodiscard]] std::vector<const AnalysisRow*> rows_of(const Includes& includes);
 
 /// Returns the definitions of all tables of `analyze` and `weights`: for each name in --include ("metrics":
 /// the heads table), and for "inputs" and "attention_from".

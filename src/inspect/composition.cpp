@@ -49,7 +49,7 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
                 {"names", names_of(input.config(), each.heads)},
                 {"score", float_array(each.scores)},
                 {"excess", float_array(each.excess)},
-                {"mean", or_null(each.mean)},
+                {"mean", each.mean},
                 {"null_mean", each.null.mean},
                 {"null_deviation", each.null.deviation},
                 {"null_draws", options.draws},
@@ -59,40 +59,35 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
 }
 
 Table table(const AnalysisInput& input, const std::vector<Composition>& compositions) {
-  const model::ModelConfig& config = input.config();
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"composition", columns_of(kCompositionColumns,
+                                           {"kind", "component", "layer_a", "head_a", "name_a", "layer_b",
+                                            "head_b", "name_b", "score", "null_mean", "excess"})};
   for (const Composition& each : compositions) {
-    for (const auto& [earlier, later, score, excess] : pairs_of(each)) {
-      rows.push_back(
-          row_of(each.kind, analysis::pair_cells(config, earlier, later), score, score - excess, excess));
-    }
+    for (const auto& [earlier, later, score, excess] : pairs_of(each))
+      rows.add(each.kind, analysis::pair_cells(input.config(), earlier, later), score, score - excess,
+               excess);
   }
-  return make_table(
-      "composition",
-      columns_of(kCompositionColumns, {"kind", "component", "layer_a", "head_a", "name_a", "layer_b",
-                                       "head_b", "name_b", "score", "null_mean", "excess"}),
-      std::move(rows));
+  return rows.table();
 }
 
 Table means_text(const std::vector<Composition>& compositions) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"", {"kind", "pairs", "mean", "random", "deviation"}};
   for (const Composition& each : compositions)
-    rows.push_back(row_of(each.kind, pairs_of(each).size(), each.mean, each.null.mean, each.null.deviation));
-  return make_table("", {"kind", "pairs", "mean", "random", "deviation"}, std::move(rows));
+    rows.add(each.kind, pairs_of(each).size(), each.mean, each.null.mean, each.null.deviation);
+  return rows.table();
 }
 
 Table strongest_text(const AnalysisInput& input, const std::vector<Composition>& compositions) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"", {"kind", "earlier", "later", "score", "over random"}};
   for (const Composition& each : compositions) {
     std::vector<HeadPair> pairs = pairs_of(each);
     std::ranges::stable_sort(pairs, std::greater<>(), &HeadPair::excess);
     pairs.resize(std::min(pairs.size(), input.request.top.value_or(5)));
-    for (const auto& [earlier, later, score, excess] : pairs) {
-      rows.push_back(row_of(each.kind, model::head_name(input.config(), earlier),
-                            model::head_name(input.config(), later), score, excess));
-    }
+    for (const auto& [earlier, later, score, excess] : pairs)
+      rows.add(each.kind, model::head_name(input.config(), earlier), model::head_name(input.config(), later),
+               score, excess);
   }
-  return make_table("", {"kind", "earlier", "later", "score", "over random"}, std::move(rows));
+  return rows.table();
 }
 
 /// Returns a heatmap of scores minus their random baseline, with earlier heads as rows and later heads as

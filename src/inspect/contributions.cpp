@@ -18,32 +18,26 @@ using analysis::HeadContribution;
 constexpr auto kHeadColumns = std::span(kContributionColumns).first<7>();
 
 Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& heads) {
-  std::vector<Column> columns = columns_of({}, {"input", "component", "layer", "head", "name", "rows"});
-  columns.insert(columns.end(), kHeadColumns.begin(), kHeadColumns.end());
-  std::vector<std::vector<Cell>> rows;
-  for (const HeadContribution& of : heads) {
-    rows.push_back(row_of(input.shown.sequences[of.input].id, analysis::head_cells(input.config(), of.head),
-                          of.rows, of.norm, of.norm_share, of.cosine, of.share, of.explained, of.whole_norm,
-                          of.stream_norm));
-  }
-  return make_table("contributions", std::move(columns), std::move(rows));
+  TableRows rows{"contributions", columns_of({}, {"input", "component", "layer", "head", "name", "rows"})};
+  rows.columns.insert(rows.columns.end(), kHeadColumns.begin(), kHeadColumns.end());
+  for (const HeadContribution& of : heads)
+    rows.add(input.shown.sequences[of.input].id, analysis::head_cells(input.config(), of.head), of.rows,
+             of.norm, of.norm_share, of.cosine, of.share, of.explained, of.whole_norm, of.stream_norm);
+  return rows.table();
 }
 
 Table ranks_table(const AnalysisInput& input, const std::vector<analysis::LayerOutputRank>& layers) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"output_rank", columns_of(kContributionColumns, {"input", "component", "layer", "output",
+                                                                  "rank", "full_rank", "change"})};
   for (const analysis::LayerOutputRank& layer : layers) {
     const auto add = [&](const char* output, std::optional<std::size_t> rank, std::optional<double> change) {
-      rows.push_back(
-          row_of(input.shown.sequences[layer.input].id, analysis::component_cell(input.config(), layer.layer),
-                 analysis::number_cell(input.config(), layer.layer), output, rank, layer.full_rank, change));
+      rows.add(input.shown.sequences[layer.input].id, analysis::component_cell(input.config(), layer.layer),
+               analysis::number_cell(input.config(), layer.layer), output, rank, layer.full_rank, change);
     };
     for (const analysis::OutputRankChange& cut : layer.cuts) add("cut", cut.rank, cut.change);
     add("removed", std::nullopt, layer.removed);
   }
-  return make_table("output_rank",
-                    columns_of(kContributionColumns,
-                               {"input", "component", "layer", "output", "rank", "full_rank", "change"}),
-                    std::move(rows));
+  return rows.table();
 }
 
 /// Adds the arrays contributions_NAME_I of each input I, with the axes of HeadAxes.
@@ -103,8 +97,7 @@ class ContributionsAnalysis final : public Analysis {
     const std::vector<HeadContribution> heads = contributions_.finish();
     const Table table = heads_of(input_, heads);
     Results results;
-    results.document.sections.push_back({"contributions", "contribution", table});
-    results.tables.push_back(table);
+    results.add_table("contribution", table);
     results.text.emplace_back(
         TextTable{"Contributions z W_O of heads to the attention output of their layer (without b_O)",
                   text_columns(table, {"input", "name", "norm", "norm_share", "cosine", "share", "explained",

@@ -10,12 +10,18 @@
 
 #include "analysis/similarity/head_map.hpp"
 #include "base/numbers.hpp"
+#include "base/text.hpp"
 
 namespace attnctl::inspect {
 
-Record& set_head(Record& record, const model::ModelConfig& config, const std::optional<model::HeadId>& head) {
+Record head_record(const char* key, std::string_view text, const model::ModelConfig& config,
+                   model::HeadId head) {
   const auto [component, layer, number, name] = analysis::head_cells(config, head);
-  return record.set("component", component).set("layer", layer).set("head", number).set("name", name);
+  return {{{key, std::string(text)},
+           {"component", component},
+           {"layer", layer},
+           {"head", number},
+           {"name", name}}};
 }
 
 Table text_columns(const Table& table, const std::vector<std::string>& columns) {
@@ -95,10 +101,8 @@ LongBlock::Middle query_and_key(std::span<const std::string> query_tokens,
   };
 }
 
-List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads) {
-  List names;
-  for (const model::HeadId head : heads) names.emplace_back(model::head_name(config, head));
-  return names;
+std::vector<std::string> names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads) {
+  return texts_of(heads, [&](const model::HeadId& head) { return model::head_name(config, head); });
 }
 
 std::string prefix_of(model::Component component) {
@@ -117,14 +121,13 @@ Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
   return position < tokens.size() ? Cell(tokens[position]) : Cell();
 }
 
-Results results_of_heads(const model::ModelConfig& config, const forward::Selection& selection,
-                         const HeadTable& table) {
-  std::vector<Column> columns = columns_of({}, {"component", "layer", "head", "name"});
-  columns.insert(columns.end(), table.columns.begin(), table.columns.end());
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < selection.heads.size(); ++i)
-    rows.push_back(row_of(analysis::head_cells(config, selection.heads[i]), table.rows.at(i)));
-  const Table all = make_table(table.name, std::move(columns), std::move(rows));
+Results results_of_heads(const AnalysisInput& input, const std::string& title, const TableRows& table) {
+  const std::vector<model::HeadId>& heads = input.selection.heads;
+  TableRows rows{table.name, columns_of({}, {"component", "layer", "head", "name"})};
+  rows.columns.insert(rows.columns.end(), table.columns.begin(), table.columns.end());
+  for (std::size_t i = 0; i < heads.size(); ++i)
+    rows.add(analysis::head_cells(input.config(), heads[i]), table.rows.at(i));
+  const Table all = rows.table();
   std::vector<std::string> shown = {"name"};
   Results results;
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
@@ -132,11 +135,10 @@ Results results_of_heads(const model::ModelConfig& config, const forward::Select
     const auto whole = [&](const auto& row) { return std::holds_alternative<std::int64_t>(row[c]); };
     if (std::ranges::any_of(table.rows, whole)) continue;
     results.arrays.push_back(
-        {table.name + "_" + name, column_array(all, name, analysis::HeadAxes(selection.heads).shape())});
+        {table.name + "_" + name, column_array(all, name, analysis::HeadAxes(heads).shape())});
   }
-  results.document.sections.push_back({table.name, table.name, all});
-  results.tables.push_back(all);
-  results.text.emplace_back(TextTable{table.title, text_columns(all, shown), 3});
+  results.add_table(table.name, all);
+  results.text.emplace_back(TextTable{title, text_columns(all, shown), 3});
   return results;
 }
 
@@ -206,10 +208,9 @@ Heatmap head_heatmap(const AnalysisInput& input, const std::string& title,
   analysis::HeadMap map;
   if (clustered) map = analysis::map_heads(given.heads, given.values.view());
   analysis::HeadMatrix matrix = clustered ? reordered(given, map.order()) : given;
-  std::vector<std::string> labels;
-  for (const model::HeadId head : matrix.heads)
-    labels.push_back(matrix.layer ? "Head " + std::to_string(head.head)
-                                  : model::head_name(input.config(), head));
+  const auto number = [](const model::HeadId& head) { return "Head " + std::to_string(head.head); };
+  const std::vector<std::string> labels =
+      matrix.layer ? texts_of(matrix.heads, number) : names_of(input.config(), matrix.heads);
   for (std::size_t i = 0; i < labels.size(); ++i) matrix.values(i, i) = kUndefined;
   const std::string axis = clustered ? "Head (in cluster order)" : "Head";
   Heatmap heatmap{title, axis, axis, labels, labels, tensor_of(matrix.values)};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analysis/head_axes.hpp"
+#include "analysis/patterns/capture.hpp"
 #include "analysis/similarity/subspace_similarity.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/run.hpp"
@@ -23,46 +24,36 @@
 // Conversion of heads, tokens and numbers to the cells, values and arrays of results.
 namespace attnctl::inspect {
 
-/// Adds a text, the name_of() of an enumerator, a number (as in analysis::cell_of), another cell, or each
-/// element of a range of these, to a row of a table.
-template <typename Part>
-void add_cells(std::vector<Cell>& row, const Part& part) {
-  if constexpr (std::convertible_to<Part, std::string_view>) {
-    row.emplace_back(std::string(part));
-  } else if constexpr (std::ranges::range<Part>) {
-    for (const auto& each : part) add_cells(row, each);
-  } else if constexpr (requires { analysis::cell_of(part); }) {
-    row.push_back(analysis::cell_of(part));
-  } else if constexpr (requires { name_of(part); }) {
-    row.emplace_back(std::string(name_of(part)));
-  } else {
-    row.emplace_back(part);
+using analysis::add_cells;
+using analysis::row_of;
+
+/// A table whose rows are in memory, while it is made.
+struct TableRows {
+  std::string name;
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows = {};
+
+  /// Adds a row with the cells of these parts, as row_of().
+  template <typename... Parts>
+  std::vector<Cell>& add(const Parts&... parts) {
+    return rows.emplace_back(row_of(parts...));
   }
-}
-
-/// Returns a row with the cells of these parts, in order.
-template <typename... Parts>
-[[nodiscard]] std::vector<Cell> row_of(const Parts&... parts) {
-  std::vector<Cell> row;
-  (add_cells(row, parts), ...);
-  return row;
-}
-
-/// Adds a row for each ordered pair of the heads of `pairs`, also of a head with itself: `name`, the cells of
-/// analysis::pair_cells(), then cells_of(a, b).
-template <typename Pairs, typename CellsOf>
-void add_pair_rows(std::vector<std::vector<Cell>>& rows, const model::ModelConfig& config,
-                   std::string_view name, const Pairs& pairs, const CellsOf& cells_of) {
-  for (std::size_t a = 0; a < pairs.heads.size(); ++a) {
-    for (std::size_t b = 0; b < pairs.heads.size(); ++b) {
-      rows.push_back(
-          row_of(name, analysis::pair_cells(config, pairs.heads[a], pairs.heads[b]), cells_of(a, b)));
+  /// Adds a row for each ordered pair of the heads of `pairs`, also of a head with itself: `first`, the cells
+  /// of analysis::pair_cells(), then cells_of(a, b).
+  template <typename Pairs, typename CellsOf>
+  void add_pairs(const model::ModelConfig& config, std::string_view first, const Pairs& pairs,
+                 const CellsOf& cells_of) {
+    for (std::size_t a = 0; a < pairs.heads.size(); ++a) {
+      for (std::size_t b = 0; b < pairs.heads.size(); ++b)
+        add(first, analysis::pair_cells(config, pairs.heads[a], pairs.heads[b]), cells_of(a, b));
     }
   }
-}
+  [[nodiscard]] Table table() { return make_table(std::move(name), std::move(columns), std::move(rows)); }
+};
 
-/// Adds the fields component, layer, head and name to a record. They are null for nullopt.
-Record& set_head(Record& record, const model::ModelConfig& config, const std::optional<model::HeadId>& head);
+/// Returns a record with the field `key`, then component, layer, head and name.
+[[nodiscard]] Record head_record(const char* key, std::string_view text, const model::ModelConfig& config,
+                                 model::HeadId head);
 
 /// Returns the columns of a table of heads for text: `name`, with the title "head", and the others.
 [[nodiscard]] Table text_columns(const Table& table, const std::vector<std::string>& columns);
@@ -106,7 +97,13 @@ struct LongBlock {
                                               std::span<const std::string> key_tokens,
                                               std::vector<std::size_t> from = {});
 
-[[nodiscard]] List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads);
+/// Returns the name of a captured array in --include, which is also that of its table.
+[[nodiscard]] inline std::string_view include_name(analysis::Captured what) {
+  return what == analysis::Captured::pattern ? "patterns" : name_of(what);
+}
+
+[[nodiscard]] std::vector<std::string> names_of(const model::ModelConfig& config,
+                                                std::span<const model::HeadId> heads);
 
 /// Returns the prefix of array names: "enc_", "dec_" or "cross_", or "" if the model has no components.
 [[nodiscard]] std::string prefix_of(model::Component component);
@@ -118,23 +115,11 @@ struct LongBlock {
 /// Returns the token at a position, or an undefined cell if the position has no token.
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
 
-template <typename T>
-[[nodiscard]] Value or_null(const std::optional<T>& value) {
-  return value ? Value(*value) : Value();
-}
-
-/// A table with one row per selected head. The columns that identify the head are added before `columns`.
-struct HeadTable {
-  std::string name;   // name of the section and the CSV table; arrays are named NAME_COLUMN
-  std::string title;  // title of the table in text output
-  std::vector<Column> columns;
-  std::vector<std::vector<Cell>> rows;  // [selected heads, columns]
-};
-
-/// Returns the table in every form except pictures. Each column without integers also becomes an array, with
-/// the axes of HeadAxes.
-[[nodiscard]] Results results_of_heads(const model::ModelConfig& config, const forward::Selection& selection,
-                                       const HeadTable& table);
+/// Returns a table with one row per selected head in every form except pictures. Adds the columns that
+/// identify the head before those of `table`. Each column without integers also becomes the array
+/// NAME_COLUMN, with the axes of HeadAxes. `title` is the title in text.
+[[nodiscard]] Results results_of_heads(const AnalysisInput& input, const std::string& title,
+                                       const TableRows& table);
 
 /// Values for all pairs of some heads, `depth` values per pair.
 struct HeadPairs {

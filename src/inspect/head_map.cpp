@@ -68,8 +68,8 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
                 {"linkage", std::move(linkage)},
                 {"x", coordinates(drawn, 0)},
                 {"y", coordinates(drawn, 1)},
-                {"stress", or_null(drawn.map.map.stress)},
-                {"eigenvalue_share", or_null(drawn.map.map.share)}}});
+                {"stress", drawn.map.map.stress},
+                {"eigenvalue_share", drawn.map.map.share}}});
   }
   return {"map", "map", std::move(items)};
 }
@@ -90,38 +90,32 @@ std::string title_of(const model::ModelConfig& config, const Drawn& drawn) {
 
 /// The column `layer` holds the layer of the head, even if the map has heads of several layers.
 Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"map", columns_of(kMapColumns, {"similarity", "component", "layer", "head", "name", "order",
+                                                 "x", "y", "stress", "eigenvalue_share"})};
   for (const Drawn& drawn : all) {
     const std::vector<model::HeadId>& order = drawn.matrix.heads;
     std::vector<model::HeadId> heads = order;
     std::ranges::sort(heads);
     for (const model::HeadId head : heads) {
       const auto place = static_cast<std::size_t>(std::ranges::find(order, head) - order.begin());
-      rows.push_back(row_of(drawn.similarity, analysis::head_cells(input.config(), head), place,
-                            point_of(drawn, head), drawn.map.map.stress, drawn.map.map.share));
+      rows.add(drawn.similarity, analysis::head_cells(input.config(), head), place, point_of(drawn, head),
+               drawn.map.map.stress, drawn.map.map.share);
     }
   }
-  return make_table("map",
-                    columns_of(kMapColumns, {"similarity", "component", "layer", "head", "name", "order", "x",
-                                             "y", "stress", "eigenvalue_share"}),
-                    std::move(rows));
+  return rows.table();
 }
 
 Table linkage_table(const AnalysisInput& input, const std::vector<Drawn>& all) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"linkage", columns_of(kMapColumns, {"similarity", "component", "layer", "merge", "first",
+                                                     "second", "distance", "size"})};
   for (const Drawn& drawn : all) {
     const std::vector<analysis::ClusterMerge>& merges = drawn.map.linkage.merges;
-    for (std::size_t i = 0; i < merges.size(); ++i) {
-      rows.push_back(row_of(drawn.similarity,
-                            analysis::component_cell(input.config(), drawn.matrix.heads.front().layer),
-                            analysis::number_cell(input.config(), drawn.matrix.layer), i, merges[i].first,
-                            merges[i].second, merges[i].distance, merges[i].size));
-    }
+    for (std::size_t i = 0; i < merges.size(); ++i)
+      rows.add(drawn.similarity, analysis::component_cell(input.config(), drawn.matrix.heads.front().layer),
+               analysis::number_cell(input.config(), drawn.matrix.layer), i, merges[i].first,
+               merges[i].second, merges[i].distance, merges[i].size);
   }
-  return make_table("linkage",
-                    columns_of(kMapColumns, {"similarity", "component", "layer", "merge", "first", "second",
-                                             "distance", "size"}),
-                    std::move(rows));
+  return rows.table();
 }
 
 void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Results& results,
@@ -159,24 +153,21 @@ void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Resul
 
 void add_text(const model::ModelConfig& config, Results& results, const Drawn& drawn) {
   constexpr std::size_t kMostColumns = 12;
-  std::vector<Column> columns = {"head", "x", "y"};
+  TableRows rows{"", {"head", "x", "y"}};
   const std::vector<model::HeadId>& order = drawn.matrix.heads;
   const bool with_values = order.size() <= kMostColumns;
-  if (with_values) {
-    for (const model::HeadId head : order) columns.push_back(model::head_name(config, head));
-  }
-  std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    std::vector<Cell>& row =
-        rows.emplace_back(row_of(model::head_name(config, order[i]), point_of(drawn, order[i])));
-    for (std::size_t j = 0; with_values && j < order.size(); ++j)
-      row.push_back(analysis::cell_of(drawn.matrix.values(i, j)));
+    const std::string name = model::head_name(config, order[i]);
+    rows.add(name, point_of(drawn, order[i]));
+    if (!with_values) continue;
+    rows.columns.push_back(name);
+    add_cells(rows.rows.back(), drawn.matrix.values.view().row(i));
   }
   const std::optional<double>& stress = drawn.map.map.stress;
   results.text.emplace_back(
       TextTable{fmt::format("Heads by {}: in cluster order, with map positions (stress {})",
                             title_of(config, drawn), stress ? fmt::format("{:.2f}", *stress) : "-"),
-                make_table("", std::move(columns), std::move(rows)), 2});
+                rows.table(), 2});
 }
 
 ChartPage charts(const AnalysisInput& input, const std::vector<Drawn>& all) {
@@ -261,8 +252,7 @@ void HeadMapAnalysis::collect() {
   const auto wanted = [&](analysis::Projection each) { return wants(name_of(each)); };
   if (std::ranges::none_of(analysis::kAllProjections, wanted)) return;
   Warnings told;  // not output, because the subspaces analysis adds the same warnings
-  const bool twice = std::ranges::any_of(request.includes.analyses,
-                                         [](const AnalysisRow* row) { return row->include == "subspaces"; });
+  const bool twice = request.includes.has("subspaces");
   for (const analysis::ProjectionAnalysis& analysis : analysis::analyze_subspaces(
            input_.model, input_.selection, options, context.pool, twice ? told : context.warnings)) {
     for (const analysis::SubspaceAngles& each : analysis.angles) add(name_of(analysis.projection), each);

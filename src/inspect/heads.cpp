@@ -12,21 +12,6 @@
 namespace attnctl::inspect {
 namespace {
 
-void add_alignment(Record& record, const input::Sequence& sequence) {
-  if (sequence.offsets.empty()) return;
-  List offsets;
-  for (const tokenizer::TextRange& range : sequence.offsets)
-    offsets.emplace_back(List{range.begin, range.end});
-  record.set("offsets", std::move(offsets));
-  List words;
-  for (const std::optional<std::size_t>& word : sequence.words) words.push_back(or_null(word));
-  record.set("words", std::move(words));
-  if (sequence.text_index.empty()) return;
-  List texts;
-  for (const std::optional<std::uint8_t>& text : sequence.text_index) texts.push_back(or_null(text));
-  record.set("sequence_ids", std::move(texts));
-}
-
 Section inputs_section(const input::Batch& batch) {
   List items;
   for (const input::Sequence& sequence : batch.sequences) {
@@ -35,14 +20,19 @@ Section inputs_section(const input::Batch& batch) {
     if (sequence.text) record.set("text", *sequence.text);
     if (sequence.text_pair) record.set("text_pair", *sequence.text_pair);
     if (sequence.units > 0) record.set("unit", "word");
-    if (!sequence.tokens.empty()) record.set("tokens", List(sequence.tokens.begin(), sequence.tokens.end()));
+    if (!sequence.tokens.empty()) record.set("tokens", sequence.tokens);
     if (!sequence.ids.empty()) record.set("ids", make_tensor({sequence.ids.size()}, sequence.ids));
-    add_alignment(record, sequence);
+    List offsets;
+    for (const tokenizer::TextRange& range : sequence.offsets)
+      offsets.emplace_back(List{range.begin, range.end});
+    if (!offsets.empty()) {
+      record.set("offsets", std::move(offsets)).set("words", sequence.words);
+      if (!sequence.text_index.empty()) record.set("sequence_ids", sequence.text_index);
+    }
     record.set("length", sequence.queries());
     if (const input::Sequence* const target = sequence.target.get()) {
       if (target->text) record.set("target_text", *target->text);
-      if (!target->tokens.empty())
-        record.set("target_tokens", List(target->tokens.begin(), target->tokens.end()));
+      if (!target->tokens.empty()) record.set("target_tokens", target->tokens);
       record.set("target_ids", make_tensor({target->ids.size()}, target->ids))
           .set("target_length", target->queries());
     }
@@ -58,11 +48,16 @@ Table inputs_table(const input::Batch& batch) {
   const bool targets = batch.sequences.front().target != nullptr;
   const bool texts =
       !std::ranges::all_of(batch.sequences, [](const input::Sequence& each) { return each.offsets.empty(); });
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"inputs", columns_of(kInputColumns, {"input", "position", "token", "id"})};
+  const auto append = [&](std::initializer_list<std::string_view> names) {
+    for (const Column& column : columns_of(kInputColumns, names)) rows.columns.push_back(column);
+  };
+  if (texts) append({"begin", "end", "word", "sequence_id"});
+  if (targets) append({"side"});
   const auto add = [&](const std::string& id, const input::Sequence& sequence, const char* side) {
     for (std::size_t i = 0; i < sequence.queries(); ++i) {
-      std::vector<Cell>& row = rows.emplace_back(row_of(
-          id, i, token_cell(sequence.tokens, i), sequence.ids.empty() ? Cell() : Cell(sequence.ids[i])));
+      std::vector<Cell>& row = rows.add(id, i, token_cell(sequence.tokens, i),
+                                        sequence.ids.empty() ? Cell() : Cell(sequence.ids[i]));
       if (texts && sequence.offsets.empty()) row.resize(8);
       if (!sequence.offsets.empty()) {
         const auto [begin, end] = sequence.offsets[i];
@@ -77,26 +72,20 @@ Table inputs_table(const input::Batch& batch) {
     add(sequence.id, sequence, "input");
     if (sequence.target) add(sequence.id, *sequence.target, "target");
   }
-  std::vector<Column> columns = columns_of(kInputColumns, {"input", "position", "token", "id"});
-  const auto append = [&](std::initializer_list<std::string_view> names) {
-    for (const Column& column : columns_of(kInputColumns, names)) columns.push_back(column);
-  };
-  if (texts) append({"begin", "end", "word", "sequence_id"});
-  if (targets) append({"side"});
-  return make_table("inputs", std::move(columns), std::move(rows));
+  return rows.table();
 }
 
 Table texts_table(const input::Batch& batch) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"texts", columns_of(kInputColumns, {"input", "kind", "text"})};
   for (const input::Sequence& sequence : batch.sequences) {
     const auto add = [&](const char* kind, const std::optional<std::string>& text) {
-      if (text) rows.push_back(row_of(sequence.id, kind, *text));
+      if (text) rows.add(sequence.id, kind, *text);
     };
     add("text", sequence.text);
     add("text_pair", sequence.text_pair);
     if (sequence.target) add("target_text", sequence.target->text);
   }
-  return make_table("texts", columns_of(kInputColumns, {"input", "kind", "text"}), std::move(rows));
+  return rows.table();
 }
 
 TextLine title(const model::Model& model) {
@@ -188,10 +177,6 @@ TextTable heads_text(const Table& all, const RunResults& run) {
     for (const Definition& metric : analysis::metric_definitions())
       if (metric.name.ends_with("_rank")) add(metric.name);
   }
-  if (!sort.empty() && !request.from.empty() && !all.find(sort))
-    fail(Status::usage,
-         "--sort {0}: the table of heads has no such column{1}; to sort by a word, give it to --to also",
-         escaped(sort), did_you_mean(sort, all.columns, &Column::name));
   return {"Heads", text_columns(select_rows(all, sort, request.top.value_or(kTextRows)), columns)};
 }
 
@@ -233,8 +218,7 @@ void add_heads(Results& results, const RunResults& run) {
   if (!run.weights && run.pattern_metrics.empty()) return;
   const Table heads = table_of(run);
   results.document.sections.push_back({"metrics", "metric", analysis::metrics_table()});
-  results.document.sections.push_back({"heads", "head", heads});
-  results.tables.push_back(heads);
+  results.add_table("head", heads);
   if (run.request.form != Form::text) return;
   TextTable shown = heads_text(heads, run);
   const std::size_t left = run.request.top ? 0 : heads.rows - shown.table.rows;

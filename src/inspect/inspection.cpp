@@ -1,7 +1,6 @@
 #include "inspect/inspection.hpp"
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <limits>
 #include <span>
@@ -10,26 +9,17 @@
 
 #include <fmt/format.h>
 
+#include "analysis/heads_table.hpp"
 #include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 #include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "input/words.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/memory_plan.hpp"
 
 namespace attnctl::inspect {
 namespace {
-
-std::vector<analysis::Captured> captured_arrays(const Includes& includes) {
-  constexpr std::array<bool Includes::*, analysis::kAllCaptured.size()> members = {
-      &Includes::patterns, &Includes::scores, &Includes::queries, &Includes::keys,
-      &Includes::values,   &Includes::z,      &Includes::output,  &Includes::logits};
-  std::vector<analysis::Captured> parts;
-  for (const analysis::Captured part : analysis::kAllCaptured) {
-    if (includes.*members.at(static_cast<std::size_t>(part))) parts.push_back(part);
-  }
-  return parts;
-}
 
 /// Returns the positions of the word of --from among the queries of input `s`, and of the words of --to among
 /// its keys. If the word of --from is missing, adds a warning and returns nullopt; otherwise adds a warning
@@ -41,11 +31,12 @@ std::optional<analysis::AttentionQuestion> question_of(const RunResults& run, st
   analysis::AttentionQuestion question{
       .sequence = s, .from = input::find_word(sides.queries_of, run.vocabulary, request.from), .to = {}};
   if (question.from.empty()) {
-    run.context.warnings.add("from_not_found", fmt::format("--from: \"{}\" is not a query of input \"{}\"",
-                                                           request.from, sequence.id));
+    run.context.warnings.add("from_not_found",
+                             fmt::format("--from: \"{}\" is not in input \"{}\"", request.from, sequence.id));
     return std::nullopt;
   }
-  if (request.top && *request.top != kAllHeads) question.top = *request.top;
+  const bool text = request.form == Form::text;
+  if (!text || request.top.value_or(kAllHeads) != kAllHeads) question.top = request.top.value_or(kAllHeads);
   for (const std::string& name : request.to) {
     const auto position = parse_number(name);  // separate keys have their own positions, and no words
     std::vector<std::size_t> keys;
@@ -66,10 +57,10 @@ void add_subtitles(Results& results, const RunResults& run) {
   const std::vector<input::Sequence>& sequences = run.shown.sequences;
   results.subtitle = {run.model.name()};
   if (sequences.size() == 1 && sequences[0].text) results.subtitle.push_back(*sequences[0].text);
-  const std::vector<const AnalysisRow*>& analyses = run.request.includes.analyses;
+  const std::vector<const AnalysisRow*>& rows = run.request.includes.rows;
   for (View& view : results.pictures) {
-    const auto row = std::ranges::find(analyses, view.name, &AnalysisRow::include);
-    const bool of_weights = row == analyses.end() ? view.name == "similarity" : !(*row)->of_inputs;
+    const auto row = std::ranges::find(rows, view.name, &AnalysisRow::include);
+    const bool of_weights = row == rows.end() ? view.name == "similarity" : !(*row)->of_inputs;
     const std::span lines(results.subtitle.data(), of_weights ? 1 : results.subtitle.size());
     const auto add_lines = [&](auto& page) {
       page.subtitle.insert(page.subtitle.begin(), lines.begin(), lines.end());
@@ -82,13 +73,13 @@ void add_subtitles(Results& results, const RunResults& run) {
 void add_missing(Results& results, const RunResults& run) {
   const Includes& includes = run.request.includes;
   std::vector<std::string_view> names;
-  for (const AnalysisRow* row : rows_of(includes)) {
+  for (const AnalysisRow* row : includes.rows) {
     if (!row->text) names.push_back(row->include);
   }
   if (names.empty()) return;
   results.text.emplace_back(
       TextLine{"", fmt::format("Text does not show {}: use --format {}", fmt::join(names, ", "),
-                               includes.directions ? "json or csv" : "json, csv or npz")});
+                               includes.has("directions") ? "json or csv" : "json, csv or npz")});
 }
 
 void add_analyses(Results& results, const RunResults& run) {
@@ -107,7 +98,7 @@ struct Inspection::Observers {
         heads(of.request_.selection) {
     const InspectRequest& request = of.request_;
     std::vector<forward::Observer*> shown;  // observers that receive patterns after --weighting
-    if (request.includes.metrics) all.push_back(&metrics);
+    if (request.includes.has("metrics")) all.push_back(&metrics);
     if (!of.found_.questions.empty()) shown.push_back(&answers);
     for (std::size_t c = 0; c < of.found_.components.size(); ++c) {
       std::vector<analysis::CaptureTarget> targets;
@@ -158,25 +149,25 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
               request.by_word ? words_ : subject_.batch, context_},
              analysis::split_by_component(request.selection, subject_.model.config())} {
   check_components();
+  check_sort();
   if (!subject_.batch.sequences.empty()) forward::check_batch(subject_.model, subject_.batch);
   if (request.by_word) plan_words();
   plan_questions();
   plan_arrays();
-  const auto traces = [](const AnalysisRow* row) {
-    return row->include == "rollout" || row->include == "flow";
-  };
-  if (!request.rollout_from.empty() && std::ranges::none_of(request.includes.analyses, traces))
+  const Includes& includes = request.includes;
+  if (!request.rollout_from.empty() && !includes.has("rollout") && !includes.has("flow"))
     fail(Status::usage, "--rollout-from: needs --include rollout or flow");
-  for (const AnalysisRow* row : request.includes.analyses) analyses_.push_back(row->make(found_));
+  for (const AnalysisRow* row : includes.rows)
+    if (row->make != nullptr) analyses_.push_back(row->make(found_));
   check_sizes();
 }
 
 void Inspection::check_components() const {
   const std::vector<analysis::ComponentHeads>& components = found_.components;
-  const std::vector<const AnalysisRow*>& analyses = request_.includes.analyses;
+  const std::vector<const AnalysisRow*>& rows = request_.includes.rows;
   const bool single = components.size() == 1;
   if (single && components.front().component == model::Component::none) return;
-  for (const AnalysisRow* row : analyses) {
+  for (const AnalysisRow* row : rows) {
     if (row->components == Components::none)
       fail(Status::usage, "--include {} is unsupported for encoder-decoder models", row->include);
     if (row->components == Components::not_cross && single &&
@@ -191,13 +182,28 @@ void Inspection::check_components() const {
   };
   if (!request_.from.empty()) refuse("--from");
   if (request_.weights.across_layers) refuse("--across-layers");
-  if (analyses.empty()) return;
-  const AnalysisRow& first = *analyses.front();
-  refuse(fmt::format("--include {}", first.include), first.components == Components::each);
+  for (const AnalysisRow* row : rows)
+    if (row->make != nullptr)
+      refuse(fmt::format("--include {}", row->include), row->components == Components::each);
+}
+
+/// Throws Error(usage) if --sort names neither a column of the table of heads nor a word of --to.
+void Inspection::check_sort() const {
+  const std::string& sort = request_.sort;
+  if (sort.empty() || request_.sorts_answers()) return;
+  std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
+  columns.insert(columns.end(), {"input", "component", "layer", "head", "name"});
+  if (std::ranges::find(columns, sort) != columns.end()) return;
+  fail(Status::usage,
+       "--sort {}: the table of heads has no such column{}; attnctl explain lists the columns{}",
+       escaped(sort), did_you_mean(sort, columns),
+       subject_.batch.sequences.empty() ? ""
+       : request_.from.empty()          ? "; to sort by a word, give --from, and the word to --to also"
+                                        : "; to sort by a word, give it to --to also");
 }
 
 void Inspection::plan_words() {
-  for (const AnalysisRow* row : rows_of(request_.includes)) {
+  for (const AnalysisRow* row : request_.includes.rows) {
     if (!row->by_word && row->of_inputs)
       fail(Status::usage, "--by-word does not support {}; leave it out of --include", row->include);
   }
@@ -216,14 +222,26 @@ void Inspection::plan_questions() {
   for (std::size_t s = 0; s < found_.shown.sequences.size(); ++s) {
     if (auto question = question_of(found_, s)) found_.questions.push_back(std::move(*question));
   }
-  if (found_.questions.empty())
-    fail(Status::usage, "--from: \"{}\" is not a query of any input", escaped(request_.from));
+  if (!found_.questions.empty()) return;
+  constexpr std::size_t kMostTokens = 20;
+  const std::size_t inputs = found_.shown.sequences.size();
+  std::vector<std::string> tokens = token_labels(found_, found_.sides(0).queries_of);
+  if (tokens.size() > kMostTokens) {
+    tokens.resize(kMostTokens);
+    tokens.emplace_back("...");
+  }
+  fail(Status::usage,
+       "--from: \"{}\" is not in {} (tokens: {}); give a word, a token or a position; attnctl tokenize shows "
+       "the tokens of each word",
+       escaped(request_.from), inputs == 1 ? "the text" : fmt::format("any of {} inputs", inputs),
+       escaped(fmt::format("{}", fmt::join(tokens, " "))));
 }
 
 void Inspection::plan_arrays() {
   for (std::size_t component = 0; component < found_.components.size(); ++component) {
     const analysis::CaptureLayout layout(found_.components[component].selection, found_.config());
-    for (const analysis::Captured what : captured_arrays(request_.includes)) {
+    for (const analysis::Captured what : analysis::kAllCaptured) {
+      if (!request_.includes.has(include_name(what))) continue;
       if (what == analysis::Captured::logits && component > 0) continue;  // once per input
       if (!layout.available(what)) {
         const bool logits = what == analysis::Captured::logits;
@@ -244,9 +262,11 @@ void Inspection::check_sizes() {
   const auto add = [&](std::uint64_t count) { values = saturating_sum(values, count); };
   for (const InputArray& planned : found_.arrays)
     add(checked_product(planned.array.shape).value_or(std::numeric_limits<std::size_t>::max()));
-  if (request_.includes.circuits)
+  if (request_.includes.has("circuits"))
     add(2 * request_.selection.heads.size() * found_.config().d_model * found_.config().d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
+  for (const analysis::AttentionQuestion& question : found_.questions)
+    add(request_.selection.heads.size() * std::min(question.top, found_.sides(question.sequence).keys()));
   const bool streamed = request_.form == Form::arrays;  // arrays are written while they are computed
   constexpr std::uint64_t kTextBytes = 13;  // approximate bytes of one value in JSON, with its comma
   if (!streamed && values > request_.limit) {
@@ -271,10 +291,10 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
     if (kept_values > 0 && checked_product(planned.array.shape).value_or(0) >= kHugePage / 2)
       work.kept += kHugePage;
   }
-  if (includes.weights || includes.directions)
+  if (includes.has("weights") || includes.has("directions"))
     add_weights_bytes(subject_.model, request_.selection, request_.weights, context_.pool.size(), work);
-  const auto of_weights = [](const AnalysisRow* row) { return !row->of_inputs; };
-  if (includes.circuits || std::ranges::any_of(includes.analyses, of_weights)) {
+  const auto of_weights = [](const AnalysisRow* row) { return row->make != nullptr && !row->of_inputs; };
+  if (includes.has("circuits") || std::ranges::any_of(includes.rows, of_weights)) {
     // These compare the factors of all selected heads at once: the weights and a copy of them in double.
     for (const std::size_t layer : request_.selection.layers())
       work.kept += 3 * subject_.model.attention_bytes(layer);
@@ -284,9 +304,9 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
 
 void Inspection::compute(const SinkOf& sink_of) {
   const Includes& includes = request_.includes;
-  if (includes.weights || includes.directions) {
+  if (includes.has("weights") || includes.has("directions")) {
     analysis::WeightsOptions options = request_.weights;
-    if (!includes.directions) options.directions = 0;
+    if (!includes.has("directions")) options.directions = 0;
     options.streamed = context_.streamed_rows > 0;
     found_.weights = analysis::analyze_weights(subject_.model, request_.selection, options, context_.pool,
                                                context_.warnings);
@@ -296,7 +316,7 @@ void Inspection::compute(const SinkOf& sink_of) {
     if (!observers.all.empty())
       analysis::run_axial(subject_.model, subject_.batch, subject_.grid, observers.heads, observers.all,
                           context_);
-    if (includes.metrics) found_.pattern_metrics = observers.metrics.finish();
+    if (includes.has("metrics")) found_.pattern_metrics = observers.metrics.finish();
     if (!found_.questions.empty()) found_.answers = observers.answers.finish();
   }
   for (const auto& analysis : analyses_) found_.analyses.push_back(analysis->finish());
@@ -349,8 +369,13 @@ Results results_of(const RunResults& run) {
       add(add_heads, add_weights, add_patterns, add_answers, add_analyses, add_captured, add_inputs);
       break;
     case Form::text:
-      add(add_inputs, add_missing, add_answers, add_captured, add_weights, add_patterns, add_heads,
-          add_analyses);
+      add(add_inputs, add_missing, add_answers, add_captured);
+      if (run.shown.sequences.empty()) {
+        add(add_weights, add_heads);
+      } else {
+        add(add_patterns, add_heads, add_weights);
+      }
+      add(add_analyses);
       break;
     case Form::pictures:
       add(add_patterns, add_analyses, add_answers, add_weights, add_heads);

@@ -107,6 +107,7 @@ class Inspection {
   struct Observers;
 
   void check_components() const;
+  void check_sort() const;
   void plan_words();
   void plan_questions();
   void plan_arrays();

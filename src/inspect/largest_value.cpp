@@ -22,17 +22,15 @@ class LargestValue final : public Analysis, private forward::Observer {
 
   std::vector<forward::Observer*> observers() override { return {this}; }
   Results finish() override {
-    HeadTable table{.name = "largest_value",
-                    .title = "Weight on the key with the largest value (null: uniform attention)",
-                    .columns = columns_of(kLargestValueColumns, {"rows", "share", "null_mean"}),
-                    .rows = {}};
+    TableRows table{"largest_value", columns_of(kLargestValueColumns, {"rows", "share", "null_mean"})};
     for (const State& state : states_) {
       const bool defined = state.rows > 0 && std::isfinite(state.share);
       const auto rows = static_cast<double>(state.rows);
-      table.rows.push_back(row_of(state.rows, defined ? state.share / rows : kUndefined,
-                                  defined ? state.uniform / rows : kUndefined));
+      table.add(state.rows, defined ? state.share / rows : kUndefined,
+                defined ? state.uniform / rows : kUndefined);
     }
-    return results_of_heads(input_.config(), input_.selection, table);
+    return results_of_heads(input_, "Weight on the key with the largest value (null: uniform attention)",
+                            table);
   }
 
  private:

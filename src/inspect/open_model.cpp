@@ -88,8 +88,9 @@ model::HeadId parse_head(std::string_view word, const model::ModelConfig& config
   }
   const auto parsed = parse_layer_and_head(name);
   if (!parsed) {
-    fail(Status::usage, "{}: got \"{}\", need {}LAYER.HEAD, such as {}", option, escaped(word),
-         config.decoder ? "COMPONENT." : "", config.decoder ? "enc.0.1 or cross.2.3" : "0.1 or 2.3");
+    fail(Status::usage, "{}: got \"{}\", need {}LAYER.HEAD, such as {}{}", option, escaped(word),
+         config.decoder ? "COMPONENT." : "", config.decoder ? "enc.0.1 or cross.2.3" : "0.1 or 2.3",
+         parse_number(name) ? fmt::format("; --layers {} selects all heads of a layer", name) : "");
   }
   const auto layer = std::ranges::find_if(config.layers, [&](const model::LayerConfig& each) {
     return each.component == component && each.number == parsed->layer;
@@ -117,7 +118,9 @@ std::vector<std::size_t> parse_ranges(const std::string& option, const std::stri
     const auto first = parse_number(ends.front());
     const auto last = parse_number(ends.back());
     if (ends.size() > 2 || !first || !last || *first > *last) {
-      fail(Status::usage, "{}: got \"{}\", need numbers and ranges such as 0,3-5", option, escaped(word));
+      fail(Status::usage, "{}: got \"{}\", need {}", option, escaped(word),
+           option == "--show" ? "a head such as 3.1, or a layer such as 3"
+                              : "numbers and ranges such as 0,3-5");
     }
     if (*last >= count) {
       fail(Status::usage, "{}: got {}, the layers are 0 to {}", option, *last, count - 1);

@@ -28,33 +28,13 @@ Section patterns_section(const RunResults& run) {
     const forward::Sides sides = run.sides(array.sequence, array.component);
     const std::vector<model::HeadId>& heads = run.heads_of(array);
     for (std::size_t i = 0; i < heads.size(); ++i) {
-      Record record{{{"input", run.shown.sequences[array.sequence].id}}};
-      set_head(record, run.config(), heads[i])
-          .set("queries", sides.queries())
-          .set("keys", sides.keys())
-          .set("weight", item_of(array.array, i, 2));
-      items.emplace_back(std::move(record));
+      items.emplace_back(head_record("input", run.shown.sequences[array.sequence].id, run.config(), heads[i])
+                             .set("queries", sides.queries())
+                             .set("keys", sides.keys())
+                             .set("weight", item_of(array.array, i, 2)));
     }
   }
   return {"patterns", "pattern", std::move(items)};
-}
-
-Table patterns_table(const RunResults& run) {
-  std::vector<LongBlock> blocks;
-  for (const InputArray& array : run.arrays) {
-    if (array.what != Captured::pattern) continue;
-    const forward::Sides sides = run.sides(array.sequence, array.component);
-    const std::vector<model::HeadId>& heads = run.heads_of(array);
-    for (std::size_t i = 0; i < heads.size(); ++i) {
-      blocks.push_back(
-          {row_of(run.shown.sequences[array.sequence].id, analysis::head_cells(run.config(), heads[i])),
-           item_of(array.array, i, 2), query_and_key(sides.queries_of.tokens, sides.key_tokens())});
-    }
-  }
-  return long_table("patterns",
-                    columns_of(kPatternColumns, {"input", "component", "layer", "head", "name", "query",
-                                                 "key", "query_token", "key_token", "weight"}),
-                    std::move(blocks));
 }
 
 struct DrawnPattern {
@@ -182,7 +162,7 @@ std::string name_of_from(const RunResults& run, const analysis::AttentionQuestio
 HeatmapPage answers_page(const RunResults& run) {
   HeatmapPage page;
   page.title =
-      fmt::format("What \"{}\" Attends To",
+      fmt::format("What \"{}\" Looks At",
                   run.questions.size() == 1 ? name_of_from(run, run.questions[0]) : run.request.from);
   analysis::for_each_group(
       run.answers, &analysis::AttentionAnswer::question,
@@ -208,7 +188,6 @@ Section attention_from_section(const RunResults& run) {
   List items;
   for (const analysis::AttentionAnswer& answer : run.answers) {
     const analysis::AttentionQuestion& question = run.questions[answer.question];
-    const input::Sequence& sequence = run.shown.sequences[question.sequence];
     const forward::Sides sides = run.sides(question.sequence);
     List top;
     for (const auto& [key, weight] : answer.top) {
@@ -217,29 +196,27 @@ Section attention_from_section(const RunResults& run) {
     }
     List to;
     for (std::size_t i = 0; i < question.to_texts.size(); ++i)
-      to.emplace_back(Record{{{"token", question.to_texts[i]}, {"weight", or_null(answer.to[i])}}});
+      to.emplace_back(Record{{{"token", question.to_texts[i]}, {"weight", answer.to[i]}}});
     const std::size_t query = question.from.front();
-    Record record{{{"input", sequence.id}}};
-    set_head(record, run.config(), answer.head)
-        .set("query", query)
-        .set("query_token", token_cell(sides.queries_of.tokens, query))
-        .set("top", std::move(top))
-        .set("to", std::move(to));
-    items.emplace_back(std::move(record));
+    items.emplace_back(
+        head_record("input", run.shown.sequences[question.sequence].id, run.config(), answer.head)
+            .set("query", query)
+            .set("query_token", token_cell(sides.queries_of.tokens, query))
+            .set("query_text", name_of_from(run, question))
+            .set("queries", question.from)
+            .set("top", std::move(top))
+            .set("to", std::move(to)));
   }
   return {"attention_from", "attention_from", std::move(items)};
 }
 
 /// Returns a table with one row per weight of attention_from_section(). Rows are computed on demand.
 Table attention_from_table(const RunResults& run) {
-  struct AnswerWord {
-    std::size_t answer;
-    std::size_t word;  // index into the strongest keys and, after them, the words of --to
-  };
-  std::vector<AnswerWord> places;
-  for (std::size_t i = 0; i < run.answers.size(); ++i) {
-    const std::size_t words = run.answers[i].top.size() + run.answers[i].to.size();
-    for (std::size_t word = 0; word < words; ++word) places.push_back({i, word});
+  // Of each row, an answer and an index into its strongest keys and, after them, the words of --to.
+  std::vector<std::pair<const analysis::AttentionAnswer*, std::size_t>> places;
+  for (const analysis::AttentionAnswer& answer : run.answers) {
+    for (std::size_t word = 0; word < answer.top.size() + answer.to.size(); ++word)
+      places.emplace_back(&answer, word);
   }
   Table table{"attention_from",
               columns_of(kAttentionFromColumns, {"input", "component", "layer", "head", "name", "query",
@@ -247,8 +224,8 @@ Table attention_from_table(const RunResults& run) {
               places.size(),
               {}};
   table.row = [&run, places](std::size_t index, std::span<Cell> cells) {
-    const auto [number, word] = places[index];
-    const analysis::AttentionAnswer& answer = run.answers[number];
+    const auto [place, word] = places[index];
+    const analysis::AttentionAnswer& answer = *place;
     const analysis::AttentionQuestion& question = run.questions[answer.question];
     const forward::Sides sides = run.sides(question.sequence);
     const std::size_t query = question.from.front();
@@ -299,21 +276,20 @@ void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run,
 }
 
 /// Appends the answers to question `number`: one row per head and, unless --sort names a word of --to, a row
-/// for the mean of each layer before its heads.
+/// for the mean of each layer whose heads are all selected, before its heads.
 void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::size_t number) {
   const analysis::AttentionQuestion& question = run.questions[number];
   const std::string& input = run.shown.sequences[question.sequence].id;
   const forward::Sides sides = run.sides(question.sequence);
   const std::vector<std::string> labels = key_labels(run, sides);
-  std::vector<Column> columns = {"head", "strongest keys (position:token weight)"};
-  columns.insert(columns.end(), question.to_texts.begin(), question.to_texts.end());
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"", {"head", "strongest keys (position:token weight)"}};
+  rows.columns.insert(rows.columns.end(), question.to_texts.begin(), question.to_texts.end());
   const auto add = [&](const std::string& head, const analysis::AttentionAnswer& answer) {
     std::string keys;
     for (const auto& [key, weight] : answer.top)
       keys += fmt::format("{}{}:{} {:.2f}", keys.empty() ? "" : "  ", key,
                           labels.empty() ? std::to_string(key) : labels[key], weight);
-    rows.push_back(row_of(head, keys, answer.to));
+    rows.add(head, keys, answer.to);
   };
   std::size_t left = run.request.selection.heads.size();
   const auto answers = std::span(run.answers).subspan(number * left, left);
@@ -323,22 +299,27 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
   const std::size_t most = top && (sorted || *top == kAllHeads) ? *top : kTextRows;
   for (const std::size_t i : order_by_weight(answers, static_cast<std::size_t>(sort))) {
     const std::size_t layer = answers[i].head.layer;
-    const bool first = !sorted && (i == 0 || answers[i - 1].head.layer != layer);
-    if (rows.size() + (first ? 2U : 1U) > most) break;
-    if (first) {
-      const auto layer_of = [](const analysis::AttentionAnswer& answer) { return answer.head.layer; };
-      const auto count = static_cast<std::size_t>(std::ranges::count(answers, layer, layer_of));
+    const auto layer_of = [](const analysis::AttentionAnswer& answer) { return answer.head.layer; };
+    const auto count = static_cast<std::size_t>(std::ranges::count(answers, layer, layer_of));
+    const bool mean = !sorted && (i == 0 || answers[i - 1].head.layer != layer) &&
+                      count == run.config().layers[layer].attention.heads;
+    if (rows.rows.size() + (mean ? 2U : 1U) > most) break;
+    if (mean) {
       add(model::layer_name(run.config(), layer) + " mean",
           analysis::mean_of(answers.subspan(i, count), question));
     }
     add(model::head_name(run.config(), answers[i].head), answers[i]);
     --left;
   }
-  append_heads(blocks,
-               {fmt::format("What \"{}\" looks at (input \"{}\", position {})", name_of_from(run, question),
-                            input, question.from.front()),
-                make_table("", std::move(columns), std::move(rows)), 3},
-               left);
+  const std::vector<std::size_t>& from = question.from;
+  const std::string places = from.size() == 1
+                                 ? fmt::format("position {}", from.front())
+                                 : fmt::format("positions {}-{}, mean", from.front(), from.back());
+  append_heads(
+      blocks,
+      {fmt::format("What \"{}\" looks at (input \"{}\", {})", name_of_from(run, question), input, places),
+       rows.table(), 3},
+      left);
   append_strongest(blocks, run, question, answers);
 }
 
@@ -393,34 +374,48 @@ Cell token_of_id(const RunResults& run, std::int64_t id) {
 }
 
 Table predictions_table(const RunResults& run, std::span<const PredictedTokens> predictions) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"predictions",
+                 columns_of(kLogitColumns, {"input", "position", "rank", "token", "id", "probability"})};
   for (const PredictedTokens& each : predictions) {
     for (std::size_t i = 0; i < each.tokens.size(); ++i) {
       const auto& [id, probability] = each.tokens[i];
-      rows.push_back(row_of(run.shown.sequences[each.sequence].id, each.position, i + 1, token_of_id(run, id),
-                            Cell(id), probability));
+      rows.add(run.shown.sequences[each.sequence].id, each.position, i + 1, token_of_id(run, id), Cell(id),
+               probability);
     }
   }
-  return make_table("predictions",
-                    columns_of(kLogitColumns, {"input", "position", "rank", "token", "id", "probability"}),
-                    std::move(rows));
+  return rows.table();
 }
 
 TextTable predictions_text(const RunResults& run, const PredictedTokens& predicted) {
   const input::Sequence& input = run.shown.sequences[predicted.sequence];
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"", {"rank", "token", "probability"}};
   for (const auto& [id, probability] : predicted.tokens) {
     const auto token = run.vocabulary.token(id);
-    rows.push_back(
-        row_of(rows.size() + 1,
-               token ? run.vocabulary.label(*token, run.request.strip_markers) : fmt::format("#{}", id),
-               probability));
+    rows.add(rows.rows.size() + 1,
+             token ? run.vocabulary.label(*token, run.request.strip_markers) : fmt::format("#{}", id),
+             probability);
   }
   return {
       fmt::format("{} \"{}\" (input \"{}\", position {})",
                   predicts_next(run, input) ? "Next token after" : "Token at",
                   token_labels(run, predicted_side(input))[predicted.position], input.id, predicted.position),
-      make_table("", {"rank", "token", "probability"}, std::move(rows))};
+      rows.table()};
+}
+
+bool has_kv_heads(Captured what) {
+  return what == Captured::keys || what == Captured::values;
+}
+
+/// Returns the heads that the items of an array, except logits, belong to: key/value heads of keys and
+/// values, and the first selected head of each layer of outputs.
+std::vector<model::HeadId> item_heads(const RunResults& run, const InputArray& array) {
+  std::vector<model::HeadId> heads = run.heads_of(array);
+  if (has_kv_heads(array.what)) return analysis::HeadAxes::of_kv_heads(heads, run.config()).heads();
+  if (array.what == Captured::output) {
+    const auto same = std::ranges::unique(heads, {}, &model::HeadId::layer);
+    heads.erase(same.begin(), same.end());
+  }
+  return heads;
 }
 
 /// Returns records of the captured arrays except patterns: for each input, one record per layer of keys,
@@ -428,57 +423,57 @@ TextTable predictions_text(const RunResults& run, const PredictedTokens& predict
 List array_records(const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;
-  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer,
-                       std::optional<std::size_t> head, const Tensor& values) {
-    const Cell name = head ? Cell(model::head_name(config, {*layer, *head})) : Cell();
+  const auto add = [&](const InputArray& array, const std::array<Cell, 4>& cells, const Tensor& values) {
+    const auto& [component, layer, head, name] = cells;
     items.emplace_back(Record{{{"array", std::string(name_of(array.what))},
                                {"input", run.shown.sequences[array.sequence].id},
-                               {"component", analysis::component_cell(config, layer)},
-                               {"layer", analysis::number_cell(config, layer)},
-                               {"head", analysis::cell_of(head)},
+                               {"component", component},
+                               {"layer", layer},
+                               {"head", head},
                                {"name", name},
-                               {"shape", List(values.shape.begin(), values.shape.end())},
+                               {"shape", values.shape},
                                {"value", values}}});
   };
   for (const InputArray& array : run.arrays) {
     if (array.what == Captured::pattern) continue;
     if (array.what == Captured::logits) {
-      add(array, std::nullopt, std::nullopt, array.array);
-    } else if (array.what == Captured::output) {
-      const std::vector<std::size_t> layers = run.components[array.component].selection.layers();
-      for (std::size_t i = 0; i < layers.size(); ++i)
-        add(array, layers[i], std::nullopt, item_of(array.array, i, 2));
-    } else if (array.what == Captured::keys || array.what == Captured::values) {
-      const auto kv_heads = analysis::HeadAxes::of_kv_heads(run.heads_of(array), config);
-      std::size_t first = 0;
-      for (const std::size_t layer : kv_heads.layers()) {
-        const auto count =
-            static_cast<std::size_t>(std::ranges::count(kv_heads.heads(), layer, &model::HeadId::layer));
-        add(array, layer, std::nullopt, items_of(array.array, first, count, 2));
-        first += count;
-      }
-    } else {
-      const std::vector<model::HeadId>& heads = run.heads_of(array);
-      for (std::size_t i = 0; i < heads.size(); ++i)
-        add(array, heads[i].layer, heads[i].head, item_of(array.array, i, 2));
+      add(array, {}, array.array);
+      continue;
     }
+    const bool of_kv_heads = has_kv_heads(array.what);
+    const auto group_of = [&](const model::HeadId& head) {
+      return of_kv_heads ? model::HeadId{head.layer, 0} : head;
+    };
+    std::size_t first = 0;
+    const auto add_group = [&](std::span<const model::HeadId> heads) {
+      std::array<Cell, 4> cells = analysis::head_cells(config, heads.front());
+      if (of_kv_heads || array.what == Captured::output) cells[2] = cells[3] = {};
+      add(array, cells,
+          of_kv_heads ? items_of(array.array, first, heads.size(), 2) : item_of(array.array, first, 2));
+      first += heads.size();
+    };
+    analysis::for_each_group(item_heads(run, array), group_of, add_group);
   }
   return items;
 }
 
-/// Returns a captured array, except patterns, as a table with the same name.
+/// Returns a captured array as a table.
 Table array_table(const RunResults& run, Captured what) {
-  const bool of_kv_heads = what == Captured::keys || what == Captured::values;
+  const std::string name(include_name(what));
   const std::vector<NamedDefinitions> groups = definitions();
-  const auto own = std::ranges::find(groups, name_of(what), &NamedDefinitions::where)->definitions;
+  const auto own = std::ranges::find(groups, name, &NamedDefinitions::where)->definitions;
+  const bool patterns = what == Captured::pattern;
   std::vector<Column> columns;
   if (what == Captured::logits) {
     columns = columns_of(own, {"input", "position", "token", "id", "logit"});
+  } else if (patterns) {
+    columns = columns_of(own, {"input", "component", "layer", "head", "name", "query", "key", "query_token",
+                               "key_token", "weight"});
   } else if (what == Captured::scores) {
     columns = columns_of(own, {"input", "component", "layer", "head", "name", "query", "key", "score"});
   } else if (what == Captured::output) {
     columns = columns_of(own, {"input", "component", "layer", "position", "dimension", "value"});
-  } else if (of_kv_heads) {
+  } else if (has_kv_heads(what)) {
     columns = columns_of(own, {"input", "component", "layer", "kv_head", "position", "dimension", "value"});
   } else {
     columns =
@@ -497,19 +492,16 @@ Table array_table(const RunResults& run, Captured what) {
            }});
       continue;
     }
-    std::vector<model::HeadId> items = run.heads_of(array);
-    if (of_kv_heads) items = analysis::HeadAxes::of_kv_heads(items, run.config()).heads();
-    if (what == Captured::output) {
-      const auto same = std::ranges::unique(items, {}, &model::HeadId::layer);
-      items.erase(same.begin(), same.end());
-    }
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      std::vector<Cell> first = row_of(input, analysis::head_cells(run.config(), items[i]));
-      first.resize(columns.size() - 3);  // an output has no head, and a key/value head no name
-      blocks.push_back({std::move(first), item_of(array.array, i, 2)});
+    const forward::Sides sides = run.sides(array.sequence, array.component);
+    const std::vector<model::HeadId> heads = item_heads(run, array);
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      std::vector<Cell> first = row_of(input, analysis::head_cells(run.config(), heads[i]));
+      first.resize(columns.size() - (patterns ? 5 : 3));  // an output has no head, a key/value head no name
+      blocks.push_back({std::move(first), item_of(array.array, i, 2), {}});
+      if (patterns) blocks.back().middle = query_and_key(sides.queries_of.tokens, sides.key_tokens());
     }
   }
-  return long_table(std::string(name_of(what)), std::move(columns), std::move(blocks));
+  return long_table(name, std::move(columns), std::move(blocks));
 }
 
 }  // namespace
@@ -541,17 +533,17 @@ constexpr std::array<Definition, 5> kLogitColumns = {
      {"probability", "", "[0, 1]", "1 / vocabulary for even logits",
       "softmax of the logits at the position"}}};
 constexpr std::array<Definition, 4> kAttentionFromColumns = {
-    {{"kind", "", "top or to", "", "top: a key with one of the largest weights; to: a word of --to"},
+    {{"kind", "", "top or to", "", "top: a key, keys with larger weights first; to: a word of --to"},
      {"key", "", "from 0", "", "position of the key, or of the first token of the word of --to"},
      {"token", "", "", "", "the token of the key, or the word of --to"},
      {"weight", "", "[0, 1]; norm: [0, inf)", "top: 1 / keys for even weights; to: pieces of the word / keys",
       "mean over the pieces of the query word, sum over those of a word of --to", "Clark et al. 2019"}}};
 
 void add_patterns(Results& results, const RunResults& run) {
-  if (!run.request.includes.patterns) return;
+  if (!run.request.includes.has("patterns")) return;
   const Form form = run.request.form;
   if (form == Form::document) results.document.sections.push_back(patterns_section(run));
-  if (form == Form::tables) results.tables.push_back(patterns_table(run));
+  if (form == Form::tables) results.tables.push_back(array_table(run, Captured::pattern));
   if (form == Form::text) append_patterns(results.text, run);
   if (form == Form::pictures) results.pictures.push_back({"patterns", pattern_page(run)});
 }

@@ -24,29 +24,27 @@ namespace attnctl::inspect {
 namespace {
 
 Table table(const AnalysisInput& input, const std::vector<analysis::LayerMixing>& layers) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"mixing", columns_of(kMixingColumns, {"input", "component", "layer", "position", "token",
+                                                       "mix", "keep", "ratio"})};
   for (const analysis::LayerMixing& layer : layers) {
     const input::Sequence& sequence = input.shown.sequences[layer.input];
     for (std::size_t i = 0; i < layer.positions.size(); ++i) {
       const analysis::PositionMixing& at = layer.positions[i];
-      rows.push_back(row_of(sequence.id, Cell(), layer.layer, i, token_cell(sequence.tokens, i), at.mix,
-                            at.keep, at.ratio()));
+      rows.add(sequence.id, Cell(), layer.layer, i, token_cell(sequence.tokens, i), at.mix, at.keep,
+               at.ratio());
     }
   }
-  return make_table("mixing",
-                    columns_of(kMixingColumns,
-                               {"input", "component", "layer", "position", "token", "mix", "keep", "ratio"}),
-                    std::move(rows));
+  return rows.table();
 }
 
 TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerMixing>& layers) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"", {"input", "layer", "mean", "smallest", "largest"}};
   for (const analysis::LayerMixing& layer : layers) {
     std::vector<double> ratios;
     for (const analysis::PositionMixing& at : layer.positions) {
       if (const auto ratio = at.ratio()) ratios.push_back(*ratio);
     }
-    std::vector<Cell>& row = rows.emplace_back(row_of(input.shown.sequences[layer.input].id, layer.layer));
+    std::vector<Cell>& row = rows.add(input.shown.sequences[layer.input].id, layer.layer);
     if (!ratios.empty()) {
       const double mean =
           std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
@@ -56,17 +54,15 @@ TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerM
     }
     row.resize(5);
   }
-  return {"Mixing ratio over positions (0: all is kept, 1: all comes from other positions)",
-          make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
+  return {"Mixing ratio over positions (0: all is kept, 1: all comes from other positions)", rows.table(), 3};
 }
 
 Heatmap heatmap(const AnalysisInput& input, std::span<const analysis::LayerMixing> layers,
                 const Tensor& ratios) {
   const input::Sequence& sequence = input.shown.sequences[layers.front().input];
-  std::vector<std::string> numbers;
-  for (const analysis::LayerMixing& layer : layers) numbers.push_back(std::to_string(layer.layer));
-  return {"Input " + sequence.id, "Token", "Layer", token_labels(input, sequence),
-          std::move(numbers),     ratios};
+  const auto number = [](const analysis::LayerMixing& layer) { return std::to_string(layer.layer); };
+  return {"Input " + sequence.id,   "Token", "Layer", token_labels(input, sequence),
+          texts_of(layers, number), ratios};
 }
 
 class MixingAnalysis final : public Analysis {
@@ -107,21 +103,18 @@ struct LayerRouting {
 };
 
 Table table(const AnalysisInput& input, const std::vector<LayerRouting>& layers) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"routing", columns_of(kRoutingColumns, {"input", "component", "layer", "position", "token",
+                                                         "place", "expert", "weight"})};
   for (const LayerRouting& layer : layers) {
     const input::Sequence& sequence = input.shown.sequences[layer.input];
     for (std::size_t i = 0; i < layer.tokens.size(); ++i) {
       const forward::ExpertRoute& route = layer.tokens[i];
-      for (std::size_t place = 0; place < route.experts.size(); ++place) {
-        rows.push_back(row_of(sequence.id, Cell(), layer.layer, i, token_cell(sequence.tokens, i), place,
-                              route.experts[place], route.weights[place]));
-      }
+      for (std::size_t place = 0; place < route.experts.size(); ++place)
+        rows.add(sequence.id, Cell(), layer.layer, i, token_cell(sequence.tokens, i), place,
+                 route.experts[place], route.weights[place]);
     }
   }
-  return make_table("routing",
-                    columns_of(kRoutingColumns, {"input", "component", "layer", "position", "token", "place",
-                                                 "expert", "weight"}),
-                    std::move(rows));
+  return rows.table();
 }
 
 /// Returns a table with one row per layer and expert. Tokens of all inputs are counted together.
@@ -144,17 +137,16 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
       }
     }
   }
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"", {"layer", "expert", "tokens", "share", "weight"}};
   for (const auto& [layer, of_layer] : loads) {
     for (std::size_t expert = 0; expert < of_layer.size(); ++expert) {
       const Load& load = of_layer[expert];
       const auto tokens = static_cast<double>(load.tokens);
-      rows.push_back(row_of(layer, expert, load.tokens, tokens / static_cast<double>(totals[layer]),
-                            load.tokens == 0 ? Cell() : analysis::cell_of(load.weight / tokens)));
+      rows.add(layer, expert, load.tokens, tokens / static_cast<double>(totals[layer]),
+               load.tokens == 0 ? Cell() : analysis::cell_of(load.weight / tokens));
     }
   }
-  return {"Number of tokens that each expert processes, and its mean weight for them",
-          make_table("", {"layer", "expert", "tokens", "share", "weight"}, std::move(rows)), 3};
+  return {"Number of tokens that each expert processes, and its mean weight for them", rows.table(), 3};
 }
 
 /// Adds the arrays routing_I and routing_weight_I, [layers, n, experts per token], of one input I. `of_input`

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -61,11 +62,8 @@ std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std
   return text;
 }
 
-/// Values from positions of the last layer to input tokens, as records and as rows of a table.
-struct PositionRows {
-  List records;
-  std::vector<LongBlock> blocks;
-};
+/// Values from positions of the last layer to input tokens, [positions, n], by index of the input.
+using PositionRows = std::map<std::size_t, Tensor>;
 
 /// Base class of rollout and flow. Their results have one row per position of the last layer that
 /// --rollout-from selects (default: all), and one column per input token.
@@ -79,23 +77,23 @@ class FromPositions : public Analysis {
  protected:
   [[nodiscard]] const input::Sequence& sequence(std::size_t s) const { return input_.shown.sequences[s]; }
 
-  /// Adds `rows` [positions, n] of input `s`, with one record {"input", "query", "weight"} for each row.
-  void add_rows(PositionRows& to, std::size_t s, const Tensor& rows) const {
-    const std::vector<std::string>& tokens = sequence(s).tokens;
-    to.blocks.push_back({row_of(sequence(s).id), rows, query_and_key(tokens, tokens, positions_[s])});
-    for (std::size_t r = 0; r < positions_[s].size(); ++r) {
-      to.records.emplace_back(
-          Record{{{"input", sequence(s).id}, {"query", positions_[s][r]}, {"weight", item_of(rows, r, 1)}}});
+  /// Adds a section, with one record for each row of the arrays, and a table with this name. The definition
+  /// is that of the column `weight`.
+  void add_section(Results& results, const std::string& name, const PositionRows& found,
+                   std::span<const Definition> weight) const {
+    List records;
+    std::vector<LongBlock> blocks;
+    for (const auto& [s, rows] : found) {
+      const std::vector<std::string>& tokens = sequence(s).tokens;
+      blocks.push_back({row_of(sequence(s).id), rows, query_and_key(tokens, tokens, positions_[s])});
+      for (std::size_t r = 0; r < positions_[s].size(); ++r)
+        records.emplace_back(Record{
+            {{"input", sequence(s).id}, {"query", positions_[s][r]}, {"weight", item_of(rows, r, 1)}}});
     }
-  }
-
-  /// Adds a section and a table with this name. The definition is that of the column `weight`.
-  static void add_section(Results& results, const std::string& name, PositionRows rows,
-                          std::span<const Definition> weight) {
-    results.document.sections.push_back({name, name, std::move(rows.records)});
+    results.document.sections.push_back({name, name, std::move(records)});
     results.tables.push_back(
         long_table(name, columns_of(weight, {"input", "query", "key", "query_token", "key_token", "weight"}),
-                   std::move(rows.blocks)));
+                   std::move(blocks)));
   }
 
   /// Adds the array NAME_I of input I, the array NAME_from_I if --rollout-from is given, and a heatmap.
@@ -122,14 +120,13 @@ class FromPositions : public Analysis {
   [[nodiscard]] TextTable strongest_text(std::size_t s, std::string title,
                                          const std::vector<std::pair<std::string, Tensor>>& shown) const {
     const std::vector<std::string> tokens = token_labels(input_, sequence(s));
-    std::vector<Column> columns = {"from", "token"};
-    for (const auto& [name, array] : shown) columns.push_back(name);
-    std::vector<std::vector<Cell>> rows;
+    TableRows rows{"", {"from", "token"}};
+    for (const auto& [name, array] : shown) rows.columns.push_back(name);
     for (std::size_t r = 0; r < positions_[s].size(); ++r) {
-      std::vector<Cell>& row = rows.emplace_back(row_of(positions_[s][r], tokens[positions_[s][r]]));
+      std::vector<Cell>& row = rows.add(positions_[s][r], tokens[positions_[s][r]]);
       for (const auto& [name, array] : shown) row.emplace_back(strongest(array, r, tokens));
     }
-    return {std::move(title), make_table("", std::move(columns), std::move(rows))};
+    return {std::move(title), rows.table()};
   }
 
   std::string name_;
@@ -159,15 +156,13 @@ class RolloutAnalysis final : public FromPositions {
     const std::vector<OwnedMatrix<double>> raw = rollout_.take_last_layer();
     for (std::size_t s = 0; s < rolled.size(); ++s) {
       if (positions_[s].empty()) continue;
-      const Tensor rows = asked_rows(rolled[s], s);
-      const Tensor raw_rows = asked_rows(raw[s], s);
-      add_rows(found, s, rows);
-      add_rows(last_layer, s, raw_rows);
+      const Tensor& rows = found[s] = asked_rows(rolled[s], s);
+      const Tensor& raw_rows = last_layer[s] = asked_rows(raw[s], s);
       results.text.emplace_back(text(s, rows, raw_rows));
       add_arrays(results, s, rows);
     }
-    add_section(results, "rollout", std::move(found), kRolloutColumns);
-    add_section(results, "rollout_last_layer", std::move(last_layer), kRolloutColumns);
+    add_section(results, "rollout", found, kRolloutColumns);
+    add_section(results, "rollout_last_layer", last_layer, kRolloutColumns);
     return results;
   }
 
@@ -194,11 +189,11 @@ class RolloutAnalysis final : public FromPositions {
       return strongest_text(s, fmt::format("Rollout of input \"{}\" (position:token share)", input),
                             {{"rollout", rolled}, {"last layer", raw}});
     }
-    std::vector<std::vector<Cell>> rows;
+    TableRows rows{"", {"position", "token", "last layer", "rollout"}};
     for (std::size_t key = 0; key < tokens.size(); ++key)
-      rows.push_back(row_of(key, tokens[key], raw.at(key), rolled.at(key)));
+      rows.add(key, tokens[key], raw.at(key), rolled.at(key));
     return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
-            make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3};
+            rows.table(), 3};
   }
 
   analysis::Rollout rollout_;
@@ -217,8 +212,7 @@ class FlowAnalysis final : public FromPositions {
     const std::vector<OwnedMatrix<double>> flows = flow_.finish(positions_, input_.context.pool);
     for (std::size_t s = 0; s < flows.size(); ++s) {
       if (positions_[s].empty()) continue;
-      const Tensor rows = float_array(flows[s]);
-      add_rows(found, s, rows);
+      const Tensor& rows = found[s] = float_array(flows[s]);
       results.text.emplace_back(
           strongest_text(s,
                          fmt::format("Attention flow of input \"{}\" (position:token largest flow, 0 to 1)",
@@ -226,7 +220,7 @@ class FlowAnalysis final : public FromPositions {
                          {{"flow", rows}}));
       add_arrays(results, s, rows);
     }
-    add_section(results, "flow", std::move(found), kFlowColumns);
+    add_section(results, "flow", found, kFlowColumns);
     return results;
   }
 

@@ -21,17 +21,16 @@ using analysis::ProjectionAnalysis;
 
 Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses,
             const std::vector<std::optional<double>>& copying) {
-  std::vector<Column> columns = columns_of({}, {"component", "layer", "head", "name", "kv_head"});
+  TableRows rows{"subspaces", columns_of({}, {"component", "layer", "head", "name", "kv_head"})};
   for (const analysis::Projection projection : analysis::kAllProjections) {
     for (const Definition& rank : std::span(kSubspaceColumns).first(2))
-      columns.emplace_back(fmt::format("{}_{}", name_of(projection), rank.name), rank);
+      rows.columns.emplace_back(fmt::format("{}_{}", name_of(projection), rank.name), rank);
   }
-  columns.emplace_back(kSubspaceColumns[2]);  // ov_copying
-  std::vector<std::vector<Cell>> rows;
+  rows.columns.emplace_back(kSubspaceColumns[2]);  // ov_copying
   for (std::size_t i = 0; i < input.selection.heads.size(); ++i) {
     const model::HeadId head = input.selection.heads[i];
-    std::vector<Cell>& row = rows.emplace_back(
-        row_of(analysis::head_cells(input.config(), head), analysis::kv_head_of(input.config(), head)));
+    std::vector<Cell>& row =
+        rows.add(analysis::head_cells(input.config(), head), analysis::kv_head_of(input.config(), head));
     for (const analysis::Projection projection : analysis::kAllProjections) {
       const auto found = std::ranges::find(analyses, projection, &ProjectionAnalysis::projection);
       const bool has = found != analyses.end();
@@ -40,7 +39,7 @@ Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& a
     }
     row.push_back(analysis::cell_of(copying[i]));
   }
-  return make_table("subspaces", std::move(columns), std::move(rows));
+  return rows.table();
 }
 
 /// Adds the section of the projection kernels, and the table of their principal cosines.
@@ -50,8 +49,6 @@ void add_kernels(Results& results, const AnalysisInput& input,
   std::vector<LongBlock> blocks;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
-      List ranks;
-      for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
       const std::size_t count = each.heads.size();
       const Tensor cosines = float_array({count, count, each.angles}, each.cosines);
       const auto pair_and_angle = [&config = input.config(), heads = each.heads](
@@ -66,10 +63,10 @@ void add_kernels(Results& results, const AnalysisInput& input,
                   {"component", analysis::component_cell(input.config(), each.heads.front().layer)},
                   {"layer", analysis::number_cell(input.config(), each.layer)},
                   {"names", names_of(input.config(), each.heads)},
-                  {"rank", std::move(ranks)},
+                  {"rank", each.ranks},
                   {"kernel", float_array(each.values)},
                   {"principal_cosines", cosines},
-                  {"mean_off_diagonal", or_null(analysis::off_diagonal(each.values.view()).mean)},
+                  {"mean_off_diagonal", analysis::off_diagonal(each.values.view()).mean},
                   {"null_mean", each.null.mean},
                   {"null_deviation", each.null.deviation}}});
     }
@@ -83,25 +80,23 @@ void add_kernels(Results& results, const AnalysisInput& input,
 }
 
 Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
-  const std::vector<Column> columns =
-      columns_of(kSubspaceColumns,
-                 {"projection", "component", "layer_a", "head_a", "name_a", "layer_b", "head_b", "name_b",
-                  "rank_a", "rank_b", "kernel", "largest_cosine", "null_mean", "null_deviation"});
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"projection_kernel",
+                 columns_of(kSubspaceColumns, {"projection", "component", "layer_a", "head_a", "name_a",
+                                               "layer_b", "head_b", "name_b", "rank_a", "rank_b", "kernel",
+                                               "largest_cosine", "null_mean", "null_deviation"})};
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
-      add_pair_rows(
-          rows, input.config(), name_of(analysis.projection), each, [&](std::size_t a, std::size_t b) {
-            analysis::RandomNull null;
-            if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1)
-              null = analysis::projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
-            return row_of(each.ranks[a], each.ranks[b], each.values(a, b),
-                          each.angles > 0 ? each.cosines_of(a, b).front() : kUndefined, null.mean,
-                          null.deviation);
-          });
+      rows.add_pairs(input.config(), name_of(analysis.projection), each, [&](std::size_t a, std::size_t b) {
+        analysis::RandomNull null;
+        if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1)
+          null = analysis::projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
+        return row_of(each.ranks[a], each.ranks[b], each.values(a, b),
+                      each.angles > 0 ? each.cosines_of(a, b).front() : kUndefined, null.mean,
+                      null.deviation);
+      });
     }
   }
-  return make_table("projection_kernel", columns, std::move(rows));
+  return rows.table();
 }
 
 void add_pair_arrays(const AnalysisInput& input, Results& results, const ProjectionAnalysis& analysis) {
@@ -134,15 +129,13 @@ void add_arrays(const AnalysisInput& input, const std::vector<ProjectionAnalysis
 }
 
 Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"", {"projection", "layer", "mean", "random", "deviation"}};
   for (const ProjectionAnalysis& analysis : analyses) {
-    for (const analysis::SubspaceAngles& each : analysis.angles) {
-      rows.push_back(
-          row_of(analysis.projection, each.layer ? analysis::cell_of(each.layer) : Cell(std::string("all")),
-                 analysis::off_diagonal(each.values.view()).mean, each.null.mean, each.null.deviation));
-    }
+    for (const analysis::SubspaceAngles& each : analysis.angles)
+      rows.add(analysis.projection, each.layer ? analysis::cell_of(each.layer) : Cell(std::string("all")),
+               analysis::off_diagonal(each.values.view()).mean, each.null.mean, each.null.deviation);
   }
-  return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
+  return rows.table();
 }
 
 HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
@@ -193,8 +186,8 @@ class SubspacesAnalysis final : public Analysis {
     Table ranks = select_columns(table, {"name", "w_q_effective_rank", "w_k_effective_rank",
                                          "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
     ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};
-    results.document.sections.push_back({"subspaces", "subspaces", table});
-    results.tables = {table, kernel_table(input_, analyses)};
+    results.add_table("subspaces", table);
+    results.tables.push_back(kernel_table(input_, analyses));
     add_kernels(results, input_, analyses);
     add_arrays(input_, analyses, results, table);
     results.text.emplace_back(

@@ -18,10 +18,6 @@ namespace {
 using analysis::CircuitAnalysis;
 using analysis::HeadSpectrum;
 
-std::size_t layer_of(const HeadSpectrum& head) {
-  return head.head.layer;
-}
-
 Section similarity_section(const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;
@@ -33,8 +29,8 @@ Section similarity_section(const RunResults& run) {
                      {"layer", analysis::number_cell(config, each.layer)},
                      {"names", names_of(config, each.heads)},
                      {"similarity", float_array(each.values)},
-                     {"mean_off_diagonal", or_null(pairs.mean)},
-                     {"mean_abs_off_diagonal", or_null(pairs.mean_abs)}}};
+                     {"mean_off_diagonal", pairs.mean},
+                     {"mean_abs_off_diagonal", pairs.mean_abs}}};
       if (run.request.order == HeadOrder::cluster)
         record.set("order", names_of(config, analysis::map_heads(each.heads, each.values.view()).order()));
       items.emplace_back(std::move(record));
@@ -58,12 +54,10 @@ void add_directions(Results& results, const analysis::WeightsAnalysis& weights,
       const auto cells = analysis::head_cells(config, head.head);
       blocks.push_back({row_of(circuit->circuit, cells, "left"), left});
       blocks.push_back({row_of(circuit->circuit, cells, "right"), right});
-      Record record{{{"circuit", std::string(name_of(circuit->circuit))}}};
-      set_head(record, config, head.head)
-          .set("singular_values", float_array({count}, strongest))
-          .set("left", left)
-          .set("right", right);
-      items.emplace_back(std::move(record));
+      items.emplace_back(head_record("circuit", name_of(circuit->circuit), config, head.head)
+                             .set("singular_values", float_array({count}, strongest))
+                             .set("left", left)
+                             .set("right", right));
     }
   }
   results.document.sections.push_back({"principal_directions", "principal_directions", std::move(items)});
@@ -83,9 +77,7 @@ void add_circuits(Results& results, const RunResults& run) {
           analysis::circuit_factors(run.model, head.layer, circuit, run.request.weights.fold_norm);
       if (!factors) continue;
       const Tensor values = float_array(analysis::form_circuit(*factors, head.head));
-      Record record{{{"circuit", std::string(name_of(circuit))}}};
-      set_head(record, run.config(), head).set("value", values);
-      items.emplace_back(std::move(record));
+      items.emplace_back(head_record("circuit", name_of(circuit), run.config(), head).set("value", values));
       blocks.push_back({row_of(circuit, analysis::head_cells(run.config(), head)), values});
     }
   }
@@ -97,31 +89,27 @@ void add_circuits(Results& results, const RunResults& run) {
 }
 
 Table similarity_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
-  const std::vector<Column> columns = columns_of(
-      kWeightColumns,
-      {"circuit", "component", "layer_a", "head_a", "name_a", "layer_b", "head_b", "name_b", "similarity"});
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"subspace_similarity",
+                 columns_of(kWeightColumns, {"circuit", "component", "layer_a", "head_a", "name_a", "layer_b",
+                                             "head_b", "name_b", "similarity"})};
   for (const CircuitAnalysis* circuit : weights.circuits()) {
     for (const analysis::HeadMatrix& each : circuit->similarity)
-      add_pair_rows(rows, config, name_of(circuit->circuit), each,
-                    [&](std::size_t a, std::size_t b) { return row_of(each.values(a, b)); });
+      rows.add_pairs(config, name_of(circuit->circuit), each,
+                     [&](std::size_t a, std::size_t b) { return row_of(each.values(a, b)); });
   }
-  return make_table("subspace_similarity", columns, std::move(rows));
+  return rows.table();
 }
 
 Table singular_values_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"singular_values", columns_of(kWeightColumns, {"circuit", "component", "layer", "head",
+                                                                "name", "rank", "singular_value"})};
   for (const CircuitAnalysis* circuit : weights.circuits()) {
     for (const HeadSpectrum& head : circuit->heads) {
       for (std::size_t i = 0; i < head.singular_values.size(); ++i)
-        rows.push_back(
-            row_of(circuit->circuit, analysis::head_cells(config, head.head), i, head.singular_values[i]));
+        rows.add(circuit->circuit, analysis::head_cells(config, head.head), i, head.singular_values[i]);
     }
   }
-  return make_table(
-      "singular_values",
-      columns_of(kWeightColumns, {"circuit", "component", "layer", "head", "name", "rank", "singular_value"}),
-      std::move(rows));
+  return rows.table();
 }
 
 /// Returns the index of a layer, or a name such as "enc.0" if the model has components.
@@ -132,28 +120,28 @@ Cell layer_cell(const model::ModelConfig& config, std::size_t layer) {
 TextTable effective_ranks(const CircuitAnalysis& circuit, const model::ModelConfig& config) {
   std::set<std::size_t> numbers;
   for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
-  std::vector<Column> columns = {"layer"};
-  for (const std::size_t number : numbers) columns.push_back("head " + std::to_string(number));
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"", {"layer"}};
+  for (const std::size_t number : numbers) rows.columns.push_back(std::to_string(number));
   std::size_t most = 0;
+  const auto layer_of = [](const HeadSpectrum& head) { return head.head.layer; };
   analysis::for_each_group(circuit.heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
-    std::vector<Cell>& row = rows.emplace_back(columns.size());
-    row[0] = layer_cell(config, heads.front().head.layer);
+    std::vector<Cell>& row = rows.add(layer_cell(config, heads.front().head.layer));
+    row.resize(rows.columns.size());
     for (const HeadSpectrum& head : heads) {
       const auto column = 1 + std::distance(numbers.begin(), numbers.find(head.head.head));
       row[static_cast<std::size_t>(column)] = analysis::cell_of(head.effective_rank);
       most = std::max(most, head.singular_values.size());
     }
   });
-  return {fmt::format("Effective ranks of {} (1 to {})", symbol_of(name_of(circuit.circuit)), most),
-          make_table("", std::move(columns), std::move(rows)), 1};
+  return {fmt::format("Effective ranks of {} by layer and head (1 to {})",
+                      symbol_of(name_of(circuit.circuit)), most),
+          rows.table(), 1};
 }
 
 TextTable similarities(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
-  std::vector<std::vector<Cell>> rows;
+  TableRows rows{"", {"layer", "QK", "|QK|", "OV", "|OV|"}};
   for (const analysis::HeadMatrix& qk : weights.qk.similarity) {
-    std::vector<Cell>& row = rows.emplace_back();
-    add_cells(row, qk.layer ? layer_cell(config, *qk.layer) : Cell(std::string("all")));
+    std::vector<Cell>& row = rows.add(qk.layer ? layer_cell(config, *qk.layer) : Cell(std::string("all")));
     for (const CircuitAnalysis* circuit : weights.circuits()) {
       for (const analysis::HeadMatrix& each : circuit->similarity) {
         if (each.layer != qk.layer) continue;
@@ -163,8 +151,7 @@ TextTable similarities(const analysis::WeightsAnalysis& weights, const model::Mo
     }
     row.resize(5);
   }
-  return {"Average pairwise similarity of heads (-1 to 1; mean and mean absolute value)",
-          make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), 4};
+  return {"Average pairwise similarity of heads (-1 to 1; mean and mean absolute value)", rows.table(), 4};
 }
 
 HeatmapPage similarity_page(const RunResults& run) {
@@ -278,18 +265,18 @@ constexpr std::array<Definition, 3> kCircuitColumns = {
 void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
   const Includes& includes = run.request.includes;
   for (const analysis::ComponentHeads& heads : run.components) {
-    if (run.weights && includes.weights) {
+    if (run.weights && includes.has("weights")) {
       for (const CircuitAnalysis* circuit : run.weights->circuits())
         add_circuit_analysis(out, *circuit, heads, run);
     }
-    if (includes.circuits) add_whole_circuits(out, heads, run);
+    if (includes.has("circuits")) add_whole_circuits(out, heads, run);
   }
 }
 
 void add_weights(Results& results, const RunResults& run) {
   const Includes& includes = run.request.includes;
   const Form form = run.request.form;
-  if (run.weights && includes.weights) {
+  if (run.weights && includes.has("weights")) {
     if (form == Form::document) results.document.sections.push_back(similarity_section(run));
     if (form == Form::tables || form == Form::arrays) {
       results.tables.push_back(similarity_table(*run.weights, run.config()));
@@ -297,8 +284,8 @@ void add_weights(Results& results, const RunResults& run) {
     }
   }
   if (form == Form::document || form == Form::tables) {
-    if (run.weights && includes.directions) add_directions(results, *run.weights, run.config());
-    if (includes.circuits) add_circuits(results, run);
+    if (run.weights && includes.has("directions")) add_directions(results, *run.weights, run.config());
+    if (includes.has("circuits")) add_circuits(results, run);
   } else if (run.weights && form == Form::text) {
     for (const CircuitAnalysis* circuit : run.weights->circuits())
       results.text.emplace_back(effective_ranks(*circuit, run.config()));

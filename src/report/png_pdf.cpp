@@ -10,8 +10,8 @@
 namespace attnctl::report {
 namespace {
 
-// The parts of librsvg, GLib and cairo that are used here. Their headers need not be installed. Objects are
-// void*, and a status of cairo is an int, 0 for success.
+// The parts of librsvg, GLib, cairo and Pango that are used here. Their headers need not be installed.
+// Objects are void*, and a status of cairo is an int, 0 for success.
 struct RsvgRectangle {
   double x, y, width, height;
 };
@@ -24,7 +24,7 @@ using CairoWriter = int(void* closure, const unsigned char* bytes, unsigned int 
 constexpr int kCairoNoMemory = 1;  // a status
 constexpr int kCairoRgb24 = 1, kCairoCreateDate = 5;
 
-/// A function of librsvg, or of GLib and cairo, which librsvg loads.
+/// A function of librsvg, or of GLib, cairo and Pango, which librsvg loads.
 template <typename Type>
 struct Symbol {
   explicit Symbol(const char* name) {
@@ -56,6 +56,11 @@ struct PictureLibrary {
   Symbol<int(void*)> cairo_status{"cairo_status"};
   Symbol<void(void*)> release_cairo{"cairo_destroy"};
   Symbol<const char*(int)> status_text{"cairo_status_to_string"};
+  Symbol<void*()> fonts{"pango_cairo_font_map_get_default"};
+  Symbol<void*(void*)> new_context{"pango_font_map_create_context"};
+  Symbol<void*(void*)> new_layout{"pango_layout_new"};
+  Symbol<void(void*, const char*, int size)> set_text{"pango_layout_set_text"};
+  Symbol<int(void*)> unknown_glyphs{"pango_layout_get_unknown_glyphs_count"};
 };
 
 const PictureLibrary& picture_library() {
@@ -85,6 +90,28 @@ void check_drawing(const OutputFile& out, GlibError* error, int status) {
        "{}: cannot draw the picture: {}; write svg instead", out.name(), reason);
 }
 
+/// Warns of the characters of an SVG that are in no installed font. ASCII texts are not checked.
+void warn_of_missing_glyphs(const std::string& svg, Warnings& warnings) {
+  std::string texts;
+  std::size_t end = 0;
+  for (auto at = svg.find("<text"); at != std::string::npos; at = svg.find("<text", end)) {
+    end = std::min(svg.find("</text>", at), svg.size());
+    const std::string_view element = std::string_view(svg).substr(at, end - at);
+    if (std::ranges::any_of(element, [](char c) { return (c & 0x80) != 0; })) texts += element;
+  }
+  if (texts.empty()) return;
+  const PictureLibrary& use = picture_library();
+  const PictureObject context(use.new_context(use.fonts()), use.release);
+  const PictureObject layout(use.new_layout(context.get()), use.release);
+  use.set_text(layout.get(), texts.data(), static_cast<int>(texts.size()));
+  const int missing = use.unknown_glyphs(layout.get());
+  if (missing > 0)
+    warnings.add("missing_glyphs",
+                 "a character is in no installed font and is drawn as a box; install a font with this "
+                 "character, such as the Debian package fonts-noto-cjk, or write svg",
+                 static_cast<std::uint64_t>(missing));
+}
+
 }  // namespace
 
 void load_picture_library() {
@@ -94,6 +121,7 @@ void load_picture_library() {
 void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format,
                   const PictureOptions& options) {
   if (format == PictureFormat::svg) return out.write(svg);
+  if (options.warnings != nullptr) warn_of_missing_glyphs(svg, *options.warnings);
   const bool png = format == PictureFormat::png;
   const PictureLibrary& use = picture_library();
   GlibError* error = nullptr;

@@ -85,7 +85,9 @@ struct PageLayout {
   double bar_height = 0;
   double bar_text = 0;  // width of its labels
   std::vector<std::string> subtitle;
-  double width = 0, height = 0;  // size of the whole page
+  std::vector<std::vector<std::string>> panel_titles;  // lines of the title of each heatmap of a grid
+  double title_space = 0;                              // for these lines
+  double width = 0, height = 0;                        // size of the whole page
 };
 
 std::string label_or_index(const std::vector<std::string>& labels, std::size_t i) {
@@ -97,8 +99,8 @@ std::string label_text(const std::vector<std::string>& labels, std::size_t i) {
 }
 
 constexpr double kMargin = 16;
-constexpr double kTitleSpace = kPanelTitleFont + 8;  // for the title of each heatmap of a grid
-constexpr std::size_t kMaxCellsWithLabels = 64;      // in a row or column of a heatmap
+constexpr double kPanelTitleLine = kPanelTitleFont + 2;  // height of a line of a title of a grid
+constexpr std::size_t kMaxCellsWithLabels = 64;          // in a row or column of a heatmap
 constexpr double kMinSizeWithValues = 26;
 constexpr std::size_t kMaxPointable = 5000;
 constexpr double kTreeHeight = 84;
@@ -231,6 +233,17 @@ std::vector<double> line_up(const std::vector<double>& extents, double gap, doub
   return places;
 }
 
+/// Breaks the titles of a grid into lines that are not wider than their heatmaps.
+void break_titles(PageLayout& layout, const HeatmapPage& page) {
+  std::size_t most = 0;  // lines
+  for (const Heatmap& heatmap : page.heatmaps) {
+    const double width = static_cast<double>(heatmap.values.shape[1]) * layout.cell + 12;
+    layout.panel_titles.push_back(subtitle_lines({heatmap.title}, std::max(width, 50.0)));
+    most = std::max(most, layout.panel_titles.back().size());
+  }
+  layout.title_space = static_cast<double>(most) * kPanelTitleLine + 6;
+}
+
 /// Computes the positions of the heatmaps. A grid row is as high as its highest heatmap, and a grid column as
 /// wide as its widest heatmap.
 void place_panels(PageLayout& layout, const HeatmapPage& page) {
@@ -245,7 +258,7 @@ void place_panels(PageLayout& layout, const HeatmapPage& page) {
   }
   const double gap_x = 18 + (layout.edge_labels ? 0 : layout.y_ticks.extent);
   const double gap_y =
-      (layout.grid ? kTitleSpace : 0) + 12 + (layout.edge_labels ? 0 : layout.x_ticks.extent) + layout.above;
+      layout.title_space + 12 + (layout.edge_labels ? 0 : layout.x_ticks.extent) + layout.above;
   layout.column_x = line_up(widths, gap_x, layout.plot_width);
   layout.row_y = line_up(heights, gap_y, layout.plot_height);
 }
@@ -274,7 +287,7 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   // The turned label of the first column begins to the left of the heatmap.
   if (layout.x_ticks.turn == -45)
     layout.left = std::max(layout.left, layout.x_ticks.extent - layout.cell / 2 + 4);
-  layout.top = kMargin + (page.title.empty() ? 0 : kTitleFont + 14) + (layout.grid ? kTitleSpace : 0) +
+  layout.top = kMargin + (page.title.empty() ? 0 : kTitleFont + 14) + layout.title_space +
                kSubtitleLine * static_cast<double>(layout.subtitle.size()) + layout.above;
   const double bar_label = std::clamp(text_width(page.scale.label, kAxisFont), 120.0, 440.0);
   const double content_height = std::max(layout.plot_height, bar_label);
@@ -305,15 +318,18 @@ PageLayout lay_out(const HeatmapPage& page, double zoom) {
   layout.x_ticks = lay_out_ticks(page, layout, true);
   layout.y_ticks = lay_out_ticks(page, layout, false);
   lay_out_trees(layout, page);
+  if (layout.grid) break_titles(layout, page);
   place_panels(layout, page);
   place_page(layout, page);
   return layout;
 }
 
-/// Formats the value of a cell; empty if the value is undefined or less than 0.01 in magnitude.
-std::string cell_text(double value) {
+/// Formats the value of a cell; empty if the value is undefined or, without `small_values`, less than 0.01 in
+/// magnitude.
+std::string cell_text(double value, bool small_values) {
   const double size = std::abs(value);
-  return size >= 0.01 ? fmt::format("{:.{}f}", value, size < 10 ? 2 : size < 100 ? 1 : 0) : std::string();
+  if (std::isnan(value) || (size < 0.01 && !small_values)) return {};
+  return fixed(value, size < 10 ? 2 : size < 100 ? 1 : 0);
 }
 
 // The colours of the scale have the indices 0 to 255.
@@ -402,8 +418,8 @@ void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapPage& p
              page.legend.empty() ? "" : R"( font-weight="700" letter-spacing="1.5")");
   for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
     const double value = heatmap.values.at(i);
-    const std::string shown =
-        page.cell_texts.empty() ? cell_text(value) : coloured(page.cell_texts[i], page.legend);
+    const std::string shown = page.cell_texts.empty() ? cell_text(value, page.small_values)
+                                                      : coloured(page.cell_texts[i], page.legend);
     if (shown.empty()) continue;
     const std::size_t row = i / columns;
     const double x = (static_cast<double>(i % columns) + 0.5) * size;
@@ -497,7 +513,13 @@ void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& 
   if (!layout.edge_labels || lowest) draw_x_ticks(canvas, layout, heatmap, at);
   if (!layout.edge_labels || column == 0) draw_y_ticks(canvas, layout, heatmap, at);
   draw_tree(canvas, layout, heatmap, at);
-  if (layout.grid) canvas.text({at.x + width / 2, at.y - layout.above - 6, kPanelTitleFont}, heatmap.title);
+  if (!layout.grid) return;
+  const std::vector<std::string>& lines = layout.panel_titles[index];
+  double y = at.y - layout.above - 6 - static_cast<double>(lines.size() - 1) * kPanelTitleLine;
+  for (const std::string& line : lines) {
+    canvas.text({at.x + width / 2, y, kPanelTitleFont}, line);
+    y += kPanelTitleLine;
+  }
 }
 
 void draw_titles(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& page) {

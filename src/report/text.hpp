@@ -22,7 +22,7 @@ struct TextOptions {
   bool colours = false;  // heatmaps in 256 colours; otherwise with shaded block characters
   /// If not null, tables, matrices and heatmaps add the number of their values that are NaN or infinite.
   std::atomic<std::uint64_t>* non_finite = nullptr;
-  bool all_columns = false;  // tables and matrices show all columns, also if they exceed the width
+  bool all_columns = false;  // show all columns and rows, also if they exceed the width
 
   [[nodiscard]] std::size_t drawing_width() const { return width.value_or(80); }
 };
@@ -41,7 +41,7 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
 /// Appends a matrix of weights from 0 to 1 as a heatmap with labels and a scale. A cell is two terminal
-/// columns wide; column labels are written vertically. Columns that exceed the width and rows after
+/// columns wide, or one if two do not fit and all characters of the labels have one; column labels are written vertically. Columns that exceed the width and rows after
 /// TextMatrix::most_rows are omitted, which a first line reports.
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 

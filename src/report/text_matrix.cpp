@@ -15,8 +15,7 @@ namespace {
 constexpr std::size_t kMaxRowLabel = 16;
 constexpr std::size_t kMaxColumnLabel = 7;
 constexpr std::size_t kMaxHeatmapLabel = 10;
-constexpr std::size_t kCellColumns = 2;  // width of a heatmap cell in terminal columns
-constexpr std::size_t kGap = 2;          // terminal columns between small heatmaps
+constexpr std::size_t kGap = 2;  // terminal columns between small heatmaps
 constexpr double kStrongFrom = 0.5;
 constexpr double kFaintBelow = 0.05;
 constexpr std::array<std::string_view, 5> kShades{" ", "░", "▒", "▓", "█"};
@@ -48,10 +47,23 @@ std::size_t width_of_row_labels(const TextMatrix& matrix, std::size_t rows) {
   return width;
 }
 
+/// Returns the number of rows that are shown.
+std::size_t rows_shown(const TextMatrix& matrix, const TextOptions& options) {
+  const std::size_t rows = matrix.values.shape[0];
+  return options.all_columns ? rows : std::min(rows, matrix.most_rows);
+}
+
+/// Returns the number of columns that are shown if `fitting` of them fit into the width.
+std::size_t columns_shown(const TextMatrix& matrix, std::size_t fitting, const TextOptions& options) {
+  const std::size_t columns = matrix.values.shape[1];
+  return options.all_columns ? columns : std::min(columns, std::max<std::size_t>(fitting, 1));
+}
+
 void append_omitted(std::string& text, const TextMatrix& matrix, std::size_t rows, std::size_t columns) {
   const Shape& shape = matrix.values.shape;
   if (rows < shape[0] || columns < shape[1])
-    text += fmt::format("({} of {} rows and {} of {} columns)\n", rows, shape[0], columns, shape[1]);
+    text += fmt::format("({} of {} rows and {} of {} columns: --columns all)\n", rows, shape[0], columns,
+                        shape[1]);
 }
 
 void append_value(std::string& line, double value, std::size_t width, int digits, bool styled) {
@@ -88,21 +100,38 @@ std::vector<std::string> characters(std::string_view text) {
   return all;
 }
 
-/// Appends the column labels, written vertically. All labels end directly above the cells.
-void append_column_labels(std::string& text, const TextMatrix& matrix, std::size_t columns,
-                          std::size_t indent) {
-  std::vector<std::vector<std::string>> labels;
-  std::size_t height = 0;
-  for (std::size_t column = 0; column < columns; ++column) {
-    labels.push_back(characters(label(matrix.column_labels, column, kMaxHeatmapLabel)));
-    height = std::max(height, labels.back().size());
+/// The columns of a heatmap in a terminal.
+struct HeatmapColumns {
+  std::size_t indent = 0;                        // terminal columns before the cells
+  std::size_t cell = 2;                          // terminal columns of a cell
+  std::vector<std::vector<std::string>> labels;  // the characters of the label of each column
+};
+
+/// A cell has one terminal column if cells of two do not fit, unless a label has a character of two.
+HeatmapColumns heatmap_columns(const TextMatrix& matrix, std::size_t rows, const TextOptions& options) {
+  HeatmapColumns layout{.indent = width_of_row_labels(matrix, rows) + 1, .labels = {}};
+  std::size_t widest = 1;  // character
+  for (std::size_t column = 0; column < matrix.values.shape[1]; ++column) {
+    layout.labels.push_back(characters(label(matrix.column_labels, column, kMaxHeatmapLabel)));
+    for (const std::string& character : layout.labels.back())
+      widest = std::max(widest, display_width(character));
   }
+  const std::size_t space = options.drawing_width() - std::min(options.drawing_width(), layout.indent);
+  if (layout.labels.size() * layout.cell > space) layout.cell = std::min(widest, layout.cell);
+  layout.labels.resize(columns_shown(matrix, space / layout.cell, options));
+  return layout;
+}
+
+/// Appends the column labels, written vertically. All labels end directly above the cells.
+void append_column_labels(std::string& text, const HeatmapColumns& layout, const std::string& corner) {
+  std::size_t height = 0;
+  for (const auto& each : layout.labels) height = std::max(height, each.size());
   for (std::size_t line = 0; line < height; ++line) {
     std::string row;
-    append_aligned(row, line + 1 == height ? matrix.corner : "", indent, false);
-    for (const std::vector<std::string>& each : labels) {
+    append_aligned(row, line + 1 == height ? corner : "", layout.indent, false);
+    for (const std::vector<std::string>& each : layout.labels) {
       const std::size_t blank = height - each.size();
-      append_aligned(row, line < blank ? "" : each[line - blank], kCellColumns, false);
+      append_aligned(row, line < blank ? "" : each[line - blank], layout.cell, false);
     }
     text += trimmed(row) + '\n';
   }
@@ -140,8 +169,8 @@ void append_small_line(std::string& line, const TextMatrix& matrix, std::size_t 
 void append_small_row(std::string& text, std::span<const TextMatrix> matrices, const TextOptions& options) {
   const TextMatrix& first = matrices.front();
   const std::size_t step = options.colours ? 2 : 1;
-  const std::size_t rows = std::min(first.values.shape[0], first.most_rows);
-  const std::size_t columns = std::min(first.values.shape[1], options.drawing_width());
+  const std::size_t rows = rows_shown(first, options);
+  const std::size_t columns = columns_shown(first, options.drawing_width(), options);
   const std::size_t space = std::max(columns, display_width(first.corner));
   append_omitted(text, first, rows, columns);
   std::string titles;
@@ -163,18 +192,16 @@ void append_small_row(std::string& text, std::span<const TextMatrix> matrices, c
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
   check_and_count(matrix, options);
   const int digits = options.digits.value_or(2);
-  const std::size_t rows = std::min(matrix.values.shape[0], matrix.most_rows);
-  const std::size_t all_columns = matrix.values.shape[1];
+  const std::size_t rows = rows_shown(matrix, options);
   const std::size_t label_width = width_of_row_labels(matrix, rows);
   std::size_t cell_width = 0;
-  for (std::size_t column = 0; column < all_columns; ++column) {
+  for (std::size_t column = 0; column < matrix.values.shape[1]; ++column) {
     cell_width = std::max(cell_width, display_width(label(matrix.column_labels, column, kMaxColumnLabel)));
     for (std::size_t row = 0; row < rows; ++row)
       cell_width = std::max(cell_width, fixed(value_at(matrix, row, column), digits).size());
   }
   const std::size_t space = options.drawing_width() - std::min(options.drawing_width(), label_width);
-  const std::size_t fitting = std::max<std::size_t>(space / (cell_width + 1), 1);
-  const std::size_t columns = options.all_columns ? all_columns : std::min(fitting, all_columns);
+  const std::size_t columns = columns_shown(matrix, space / (cell_width + 1), options);
   append_omitted(text, matrix, rows, columns);
   std::string header;
   append_aligned(header, matrix.corner, label_width, false);
@@ -195,18 +222,15 @@ void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextO
 
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
   check_and_count(matrix, options);
-  const Shape& shape = matrix.values.shape;
-  const std::size_t rows = std::min(shape[0], matrix.most_rows);
-  const std::size_t indent = width_of_row_labels(matrix, rows) + 1;
-  const std::size_t space = options.drawing_width() - std::min(options.drawing_width(), indent);
-  const std::size_t columns = std::min(shape[1], std::max<std::size_t>(space / kCellColumns, 1));
-  append_omitted(text, matrix, rows, columns);
-  append_column_labels(text, matrix, columns, indent);
+  const std::size_t rows = rows_shown(matrix, options);
+  const HeatmapColumns layout = heatmap_columns(matrix, rows, options);
+  append_omitted(text, matrix, rows, layout.labels.size());
+  append_column_labels(text, layout, matrix.corner);
   for (std::size_t row = 0; row < rows; ++row) {
     std::string line;
-    append_aligned(line, label(matrix.row_labels, row, kMaxRowLabel), indent, false);
-    for (std::size_t column = 0; column < columns; ++column)
-      append_cell(line, value_at(matrix, row, column), kCellColumns, options);
+    append_aligned(line, label(matrix.row_labels, row, kMaxRowLabel), layout.indent, false);
+    for (std::size_t column = 0; column < layout.labels.size(); ++column)
+      append_cell(line, value_at(matrix, row, column), layout.cell, options);
     if (options.colours) line += kAnsiPlain;
     text += trimmed(line) + '\n';
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
 #include "results/results.hpp"
@@ -127,6 +128,7 @@ struct PictureOptions {
   std::string colormap = {};                   // one of colormap_names()
   std::optional<std::size_t> width = {};       // in pixels, or points of a PDF; the drawing is scaled to it
   std::optional<double> vmin = {}, vmax = {};  // ends of the scale of heatmaps
+  Warnings* warnings = nullptr;                // PNG, PDF: receives missing_glyphs; may be null
   bool operator==(const PictureOptions&) const = default;
   [[nodiscard]] double zoom() const { return font_size / 9; }  // factor on the sizes of texts
 };
@@ -143,15 +145,16 @@ void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format,
 
 /// Writes a page of heatmaps as a standalone SVG without scripts or external references, or as write_svg_as()
 /// writes this SVG. Cells that are large enough show their text of HeatmapPage::cell_texts or, if there are
-/// no texts, their value, with at most two decimals and not if it is below 0.01 in magnitude. The text is
-/// white on dark cells. If there are at most 5000 cells, each has a tooltip with its labels and value. Long
-/// labels are shortened, and column labels are turned if they do not fit. If there are too many labels, only
-/// every second, fifth, tenth, ... label is drawn. Above a heatmap with a tree is a dendrogram, with an axis
-/// of its distances, and a strip with the colours of the groups of columns, which a legend lists. If
-/// `options` has only one end of a diverging scale, the other end is its negative. Throws Error(limit)
-/// for more than 250,000 cells or a picture that is too large (see SvgCanvas::document), Error(usage) if the
-/// scale with the ends of `options` is empty, and std::invalid_argument if the page has no heatmap, if its
-/// scale is empty, or if labels, cell texts or trees do not match the cells.
+/// no texts, their value, with at most two decimals and, without HeatmapPage::small_values, not if it is
+/// below 0.01 in magnitude. The text is white on dark cells. The titles of a grid are broken into lines that
+/// are not wider than their heatmaps. If there are at most 5000 cells, each has a tooltip with its labels and
+/// value. Long labels are shortened, and column labels are turned if they do not fit. If there are too many
+/// labels, only every second, fifth, tenth, ... label is drawn. Above a heatmap with a tree is a dendrogram,
+/// with an axis of its distances, and a strip with the colours of the groups of columns, which a legend
+/// lists. If `options` has only one end of a diverging scale, the other end is its negative. Throws
+/// Error(limit) for more than 250,000 cells or a picture that is too large (see SvgCanvas::document),
+/// Error(usage) if the scale with the ends of `options` is empty, and std::invalid_argument if the page has
+/// no heatmap, if its scale is empty, or if labels, cell texts or trees do not match the cells.
 void write_picture(OutputFile& out, HeatmapPage page, PictureFormat format = PictureFormat::svg,
                    const PictureOptions& options = {});
 

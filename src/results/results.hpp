@@ -150,6 +150,10 @@ struct Value {
   Value(Table table) : data(std::move(table)) {}
   Value(List list) : data(std::move(list)) {}
   Value(Record record);
+  template <typename T>
+  Value(const std::optional<T>& value) : Value(value ? Value(*value) : Value()) {}
+  template <typename T>
+  Value(const std::vector<T>& items) : data(List(items.begin(), items.end())) {}
 };
 
 /// An object with named fields. The order of the fields is kept.
@@ -251,6 +255,7 @@ struct HeatmapPage {
   std::vector<std::string> cell_texts =
       {};  // [rows * columns], shown instead of the values of a single heatmap; empty for a grid
   std::vector<std::string> subtitle = {};  // lines below the title
+  bool small_values = false;               // cells also show values below 0.01 in magnitude, as 0.00
   /// What the letters of `cell_texts` mean: "I induction: ..."; empty texts are not drawn. The letter of
   /// legend[i] has colour i.
   std::vector<std::string> legend = {};
@@ -303,7 +308,7 @@ struct TextMatrix {
   std::vector<std::string> row_labels;     // one per row; if empty, row numbers are used
   std::vector<std::string> column_labels;  // one per column; if empty, column numbers are used
   Tensor values;                           // [rows, columns], float or double
-  std::size_t most_rows = 64;              // largest number of rows that are shown
+  std::size_t most_rows = 64;              // largest number of rows that are shown without --columns all
 };
 
 /// Matrices, shown as numbers, as heatmaps of weights from 0 to 1, or as small heatmaps side by side.
@@ -348,12 +353,14 @@ struct Results {
 /// Returns the view with this name; the first view if `name` is empty. Throws Error(usage) if there is none.
 [[nodiscard]] const View& view_named(const Results& results, const std::string& name);
 
-/// Returns heatmaps [layers, heads] of a column of numbers, which `name` selects: COLUMN, or TABLE.COLUMN.
-/// There is one for each combination of the texts (except names of heads), and of the numbers in the columns
-/// offset, position, first and last, in the columns before it. Throws Error(usage) if no table has this
-/// column after a column `head`, or if it has no numbers. With `draw_undefined`, undefined numbers are cells
-/// without a value instead.
-[[nodiscard]] HeatmapPage heads_page(const Results& results, const std::string& name,
+/// Returns heatmaps [layers, heads] of a column of numbers, which `plot` selects: COLUMN, or TABLE.COLUMN;
+/// with
+/// "=WORDS" after it, only the heatmaps whose titles contain each of the words. All heatmaps of a component
+/// have the same layers and heads: those of the table. There is one for each combination of the texts (except
+/// names of heads), and of the numbers in the columns offset, position, first and last, in the columns before
+/// it. Throws Error(usage) if no table has this column after a column `head`, if it has no numbers, or if no
+/// title has the words. With `draw_undefined`, undefined numbers are cells without a value instead.
+[[nodiscard]] HeatmapPage heads_page(const Results& results, const std::string& plot,
                                      bool draw_undefined = false);
 
 [[nodiscard]] Record warning_record(const Warning& warning);

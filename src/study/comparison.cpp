@@ -1,13 +1,15 @@
-#include "study/comparison.hpp"
-
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -15,16 +17,26 @@
 
 #include <fmt/ranges.h>
 
+#include "base/error.hpp"
+#include "results/results.hpp"
 #include "study/measure.hpp"
+#include "study/state/study_state.hpp"
 
 namespace attnctl::study {
 namespace {
 
 /// The columns that identify a row by a number.
 constexpr std::array<std::string_view, 4> kNumericKeys = {"offset", "position", "first", "last"};
+/// The tables that text leaves out, because a difference in them says little about a head.
+constexpr std::array<std::string_view, 2> kNotInText = {"distributions", "distance"};
+/// The tables of which text shows only the rows with at least this `count` in both studies.
+constexpr std::array<std::string_view, 2> kCountedTables = {"relations", "coreference"};
+constexpr double kFewestCases = 100;
 /// The columns that are neither compared nor part of the key.
 constexpr std::array<std::string_view, 7> kNotCompared = {"component", "layer", "head", "kv_head",
                                                           "model",     "name",  "rule"};
+
+using Rows = std::vector<std::vector<Cell>>;
 
 bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
@@ -33,163 +45,147 @@ bool has_number(const Cell& cell) {
   return !std::holds_alternative<bool>(cell) && !std::isnan(number_of(cell));
 }
 
-/// A row of a table about heads. The name of the head and the key identify it.
-struct HeadRow {
-  std::string name;         // "0.10", "enc.0.10"
-  std::string key;          // the other texts, and the numbers of kNumericKeys: "nsubj to_head", "offset -1"
-  std::vector<Cell> cells;  // [columns of the table]
+/// A row about a head, which its name and the key identify, of the same table of both studies.
+struct JoinedRow {
+  std::vector<Cell> head;  // component, layer, head and name
+  std::string key;         // the other texts, and kNumericKeys: "nsubj to_head", "offset -1", "distance 2-3"
+  std::array<std::vector<Cell>, 2> cells = {};  // of a and b; empty: the study does not have the row
 };
 
-/// The rows of a table, without those that are not about a head, such as baselines.
-struct HeadRows {
-  const Table& table;
-  std::size_t component, layer, head;  // columns
-  std::vector<HeadRow> rows;
-  std::map<std::pair<std::string, std::string>, std::size_t> places;  // index of each row
-  std::set<std::string> heads;                                        // names
-
-  explicit HeadRows(const Table& of)
-      : table(of),
-        component(of.find("component").value()),
-        layer(of.find("layer").value()),
-        head(of.find("head").value()) {
-    std::vector<Cell> cells(table.columns.size());
-    for (std::size_t i = 0; i < table.rows; ++i) {
-      table.row(i, cells);
-      if (!has_number(cells[layer]) || !has_number(cells[head])) continue;
+/// Joins two tables with the same columns. Leaves out rows that are not about a head, such as baselines.
+std::vector<JoinedRow> join(const std::array<const Table*, 2>& tables) {
+  const std::vector<Column>& columns = tables[0]->columns;
+  std::vector<JoinedRow> joined;
+  std::map<std::pair<Cell, std::string>, std::size_t> places;  // in `joined`, by name and key
+  std::vector<Cell> cells(columns.size());
+  for (std::size_t study = 0; study < tables.size(); ++study) {
+    for (std::size_t i = 0; i < tables[study]->rows; ++i) {
+      tables[study]->row(i, cells);
+      std::vector<Cell> head;
+      for (const char* const column : {"component", "layer", "head", "name"})
+        head.push_back(cells[tables[study]->find(column).value()]);
+      if (head[3] == Cell()) continue;
       std::vector<std::string> keys;
       for (std::size_t c = 0; c < cells.size(); ++c) {
-        const std::string& column = table.columns[c];
         const auto* const text = std::get_if<std::string>(&cells[c]);
-        if (text != nullptr && !is_one_of(kNotCompared, column)) keys.push_back(*text);
-        if (is_one_of(kNumericKeys, column) && has_number(cells[c]))
-          keys.push_back(fmt::format("{} {}", column, std::get<std::int64_t>(cells[c])));
+        const auto* const number = std::get_if<std::int64_t>(&cells[c]);
+        if (text != nullptr && !is_one_of(kNotCompared, columns[c].name)) keys.push_back(*text);
+        if (number == nullptr || !is_one_of(kNumericKeys, columns[c].name)) continue;
+        if (columns[c].name != "last")
+          keys.push_back(
+              fmt::format("{} {}", columns[c].name == "first" ? "distance" : columns[c].name, *number));
+        else if (cells[c] != cells[c - 1])  // the column `first`
+          keys.back() += fmt::format("-{}", *number);
       }
-      const auto* const part = std::get_if<std::string>(&cells[component]);
-      HeadRow row{fmt::format("{}{}{}.{}", part == nullptr ? "" : *part, part == nullptr ? "" : ".",
-                              std::get<std::int64_t>(cells[layer]), std::get<std::int64_t>(cells[head])),
-                  fmt::format("{}", fmt::join(keys, " ")), cells};
-      heads.insert(row.name);
-      if (places.try_emplace({row.name, row.key}, rows.size()).second) rows.push_back(std::move(row));
+      const std::string key = fmt::format("{}", fmt::join(keys, " "));
+      const auto [place, added] = places.try_emplace({head[3], key}, joined.size());
+      if (added) joined.push_back({head, key});
+      std::vector<Cell>& to = joined[place->second].cells.at(study);
+      if (to.empty()) to = cells;
     }
   }
-  [[nodiscard]] const HeadRow* find(const HeadRow& other) const {
-    const auto place = places.find({other.name, other.key});
-    return place == places.end() ? nullptr : &rows[place->second];
-  }
-};
+  return joined;
+}
 
-/// The differences of one column of a table: a range of Differences::rows.
+/// The differences of one column of a table.
 struct ComparedColumn {
   std::string table;
   Column column;
-  std::size_t begin = 0, end = 0;
+  Rows rows = {};  // of the table `differences`
   bool fractions = false;
-
-  /// Returns whether text has this column: the metrics of the table heads, and the first column of fractions
-  /// of each other table. A column such as entropy_variance does not have the name of its definition.
-  [[nodiscard]] bool is_main(const ComparedColumn* shown) const {
-    const Definition* const about = column.definition;
-    const bool own =
-        about != nullptr && (about->name == column.name || about->name == table + "." + column.name);
-    return fractions && own && (table == "heads" || shown == nullptr || shown->table != table);
-  }
 };
 
-struct Differences {
-  std::vector<ComparedColumn> columns;
-  std::vector<std::vector<Cell>> rows;
-
-  void add(const HeadRows& a, const HeadRows& b) {
-    for (std::size_t i = 0; i < a.table.columns.size(); ++i) {
-      ComparedColumn compared{a.table.name, a.table.columns[i], rows.size()};
-      const std::string& name = compared.column.name;
-      if (is_one_of(kNotCompared, name) || is_one_of(kNumericKeys, name)) continue;
-      for (const HeadRow& row : a.rows) {
-        const HeadRow* const other = b.find(row);
-        if (other == nullptr || !(has_number(row.cells[i]) || has_number(other->cells[i]))) continue;
-        const Cell &first = row.cells[i], &second = other->cells[i];
-        const auto* const whole_a = std::get_if<std::int64_t>(&first);
-        const auto* const whole_b = std::get_if<std::int64_t>(&second);
-        const bool whole = whole_a != nullptr && whole_b != nullptr;
-        const Cell difference =
-            whole ? Cell(*whole_b - *whole_a) : real_cell(number_of(second) - number_of(first));
-        compared.fractions |= std::holds_alternative<float>(first) || std::holds_alternative<float>(second);
-        rows.push_back({a.table.name, row.cells[a.component], row.cells[a.layer], row.cells[a.head], row.name,
-                        text_cell(row.key), name, first, second, difference,
-                        std::abs(number_of(difference))});
-      }
-      compared.end = rows.size();
-      if (compared.begin < compared.end) columns.push_back(std::move(compared));
+void add_differences(const Table& table, const std::vector<JoinedRow>& joined,
+                     std::vector<ComparedColumn>& columns) {
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    ComparedColumn compared{table.name, table.columns[i]};
+    const std::string& name = compared.column.name;
+    if (is_one_of(kNotCompared, name) || is_one_of(kNumericKeys, name)) continue;
+    for (const JoinedRow& row : joined) {
+      const auto& [a, b] = row.cells;
+      if (a.empty() || b.empty() || !(has_number(a[i]) || has_number(b[i]))) continue;
+      const auto* const whole_a = std::get_if<std::int64_t>(&a[i]);
+      const auto* const whole_b = std::get_if<std::int64_t>(&b[i]);
+      const bool whole = whole_a != nullptr && whole_b != nullptr;
+      compared.fractions |= std::holds_alternative<float>(a[i]) || std::holds_alternative<float>(b[i]);
+      compared.rows.push_back(
+          row_of(table.name, row.head, text_cell(row.key), name, a[i], b[i],
+                 whole ? Cell(*whole_b - *whole_a) : real_cell(number_of(b[i]) - number_of(a[i]))));
     }
+    if (!compared.rows.empty()) columns.push_back(std::move(compared));
   }
-};
-
-/// Returns the rows from `begin` to `end` of a table.
-Table row_range(Table table, std::size_t begin, std::size_t end) {
-  table.rows = end - begin;
-  table.row = [row = std::move(table.row), begin](std::size_t index, std::span<Cell> cells) {
-    row(begin + index, cells);
-  };
-  return table;
 }
 
-/// Returns the `top` heads of each main column with the largest differences that are not 0, by the column
-/// `size` of `all`. Without `top`, all columns together have about 36 rows.
-Table largest_differences(const Table& all, const std::vector<ComparedColumn>& columns,
-                          std::optional<std::size_t> top) {
+/// Returns the `top` heads with the largest differences that are not 0, for each metric of the table `heads`
+/// and for the first column of fractions of each other table. A column such as entropy_variance does not have
+/// the name of its definition. Leaves out kNotInText and rows of kCountedTables with few cases. Without
+/// `top`, all columns together have about 36 rows.
+Table largest_differences(const std::vector<ComparedColumn>& columns, std::optional<std::size_t> top) {
   std::vector<const ComparedColumn*> shown;
-  for (const ComparedColumn& each : columns)
-    if (each.is_main(shown.empty() ? nullptr : shown.back())) shown.push_back(&each);
+  std::set<std::pair<Cell, Cell>> few;  // table and key of the rows with few cases
+  for (const ComparedColumn& each : columns) {
+    if (is_one_of(kNotInText, each.table)) continue;
+    if (each.column.name == "count" && is_one_of(kCountedTables, each.table)) {
+      for (const std::vector<Cell>& row : each.rows)
+        if (std::min(number_of(row[7]), number_of(row[8])) < kFewestCases) few.emplace(row[0], row[5]);
+    }
+    const Definition* const about = each.column.definition;
+    if (!each.fractions || about == nullptr || !about->name.ends_with(each.column.name)) continue;
+    if (each.table == "heads" || shown.empty() || shown.back()->table != each.table) shown.push_back(&each);
+  }
   const std::size_t usual = std::clamp<std::size_t>(36 / std::max<std::size_t>(shown.size(), 1), 1, 5);
-  std::vector<std::vector<Cell>> rows;
-  std::vector<Cell> cells(all.columns.size());
+  Rows largest;
   for (const ComparedColumn* const each : shown) {
     const std::string table = each->table == "heads" ? "" : each->table + ".";
-    const Table largest = select_rows(row_range(all, each->begin, each->end), "size", top.value_or(usual));
-    for (std::size_t i = 0; i < largest.rows; ++i) {
-      largest.row(i, cells);
-      if (number_of(cells.back()) > 0)
-        rows.push_back({table + each->column.name, cells[5], cells[4], cells[7], cells[8], cells[9]});
+    const auto size = [](const std::vector<Cell>& row) { return std::abs(number_of(row[9])); };
+    Rows rows = each->rows;
+    std::erase_if(rows, [&](const std::vector<Cell>& row) {
+      return !(size(row) > 0) || few.contains({row[0], row[5]});
+    });
+    std::ranges::stable_sort(rows, std::ranges::greater(), size);
+    rows.resize(std::min(rows.size(), top.value_or(usual)));
+    for (const std::vector<Cell>& row : rows)
+      largest.push_back({table + each->column.name, row[5], row[4], row[7], row[8], row[9]});
+  }
+  return make_table("largest", {"column", "key", "head", "a", "b", "difference"}, std::move(largest));
+}
+
+/// Returns the rows of the table `roles`: the roles that common heads have only in b, then only in a.
+Rows role_changes(const Table& table, const std::vector<JoinedRow>& joined, const std::set<Cell>& common) {
+  Rows changes;
+  const std::size_t role = table.find("role").value();
+  const std::size_t detail = table.find("detail").value();
+  for (const std::size_t study : {std::size_t{1}, std::size_t{0}}) {
+    for (const auto& [head, key, cells] : joined) {
+      if (key.empty() || !cells.at(1 - study).empty() || !common.contains(head[3])) continue;
+      changes.push_back(
+          row_of(head, cells.at(study)[role], cells.at(study)[detail], study == 1 ? "gained" : "lost"));
     }
   }
-  return make_table("largest", {"column", "key", "head", "a", "b", "difference"}, std::move(rows));
+  return changes;
 }
 
-/// Adds a row for each role in `from` whose head is also in `other`, but does not have the role there.
-void add_role_changes(const HeadRows& from, const HeadRows& other, const char* change,
-                      std::vector<std::vector<Cell>>& changes) {
-  const std::size_t role = from.table.find("role").value();
-  const std::size_t detail = from.table.find("detail").value();
-  for (const HeadRow& row : from.rows) {
-    if (row.key.empty() || !other.heads.contains(row.name) || other.find(row) != nullptr) continue;
-    const std::vector<Cell>& cells = row.cells;
-    changes.push_back({cells[from.component], cells[from.layer], cells[from.head], row.name, cells[role],
-                       cells[detail], std::string(change)});
-  }
-}
-
-/// Returns the heads of each role that changed, from the rows of add_role_changes().
-Table heads_by_change(const std::vector<std::vector<Cell>>& changes) {
+/// Returns the heads of each role that changed, from the rows of the table `roles`.
+Table heads_by_change(const Rows& changes) {
   std::map<std::array<Cell, 3>, std::string> heads;  // by change, role and detail
   for (const std::vector<Cell>& row : changes) {
     std::string& names = heads[{row[6], row[4], row[5]}];
     names += (names.empty() ? "" : ", ") + std::get<std::string>(row[3]);
   }
-  std::vector<std::vector<Cell>> rows;
+  Rows rows;
   for (const auto& [key, names] : heads) rows.push_back({key[0], key[1], key[2], names});
   return make_table("roles", {"change", "role", "detail", "heads"}, std::move(rows));
 }
 
 /// Returns a picture of one column, with a scale for values of both signs.
-HeatmapPage difference_page(const Table& all, const std::vector<ComparedColumn>& columns,
-                            const std::string& plot, std::vector<std::string> subtitle) {
+HeatmapPage difference_page(const std::vector<ComparedColumn>& columns, const std::string& plot,
+                            std::vector<std::string> subtitle) {
   Results results{.subtitle = std::move(subtitle)};
-  const Table cells = select_columns(all, {"component", "layer", "key", "head", "difference"});
   for (const ComparedColumn& each : columns) {
-    Table& table = results.tables.emplace_back(row_range(cells, each.begin, each.end));
-    table.name = each.table;
-    table.columns.back() = each.column;
+    Rows rows;
+    for (const std::vector<Cell>& row : each.rows) rows.push_back({row[1], row[2], row[5], row[3], row[9]});
+    results.tables.push_back(
+        make_table(each.table, {"component", "layer", "key", "head", each.column}, std::move(rows)));
   }
   HeatmapPage page = heads_page(results, plot);
   page.title = "Differences (b - a): " + page.scale.label;
@@ -208,6 +204,18 @@ Value head_field(const Results& study, std::string_view record, std::string_view
   return find(*std::get<std::shared_ptr<const Record>>(named.data), field);
 }
 
+/// Returns whether two models have the same family and shape.
+bool like_models(const Results& a, const Results& b) {
+  constexpr auto kFields =
+      std::to_array<const char*>({"family", "layers", "heads", "kv_heads", "d_model", "d_head"});
+  return std::ranges::all_of(kFields, [&](const char* field) {
+    const auto cell = [&](const Results& study) {
+      return std::get<Cell>(head_field(study, "model", field).data);
+    };
+    return cell(a) == cell(b);
+  });
+}
+
 std::string plain_text(const Value& value) {
   return std::get<std::string>(std::get<Cell>(value.data));
 }
@@ -216,35 +224,33 @@ std::string plain_text(const Value& value) {
 
 Results compare_studies(const Results& a, const Results& b, const ComparisonRequest& request,
                         Warnings& warnings) {
-  Differences found;
-  std::set<std::string> heads_a, heads_b;
-  std::optional<std::vector<std::vector<Cell>>> changes;  // of roles
+  std::vector<ComparedColumn> columns;
+  std::set<Cell> common;                  // names of the heads in both studies
+  std::array<std::size_t, 2> alone = {};  // number of heads only in a, and only in b
+  std::optional<Rows> changes;            // of roles
   for (const Table& table : a.tables) {
     const auto other = std::ranges::find(b.tables, table.name, &Table::name);
-    if (other == b.tables.end() || other->columns != table.columns || !table.find("layer") ||
-        !table.find("head"))
-      continue;
-    const HeadRows of_a(table), of_b(*other);
-    heads_a.insert(of_a.heads.begin(), of_a.heads.end());
-    heads_b.insert(of_b.heads.begin(), of_b.heads.end());
-    found.add(of_a, of_b);
-    if (table.name != "roles") continue;
-    changes.emplace();
-    add_role_changes(of_b, of_a, "gained", *changes);
-    add_role_changes(of_a, of_b, "lost", *changes);
+    if (other == b.tables.end() || other->columns != table.columns || !table.find("name")) continue;
+    const std::vector<JoinedRow> joined = join({&table, &*other});
+    if (table.name == "heads") {  // the first table, with a row for each head
+      for (const auto& [head, key, cells] : joined) {
+        if (cells[0].empty() || cells[1].empty())
+          ++alone.at(cells[0].empty() ? 1 : 0);
+        else
+          common.insert(head[3]);
+      }
+    }
+    add_differences(table, joined, columns);
+    if (table.name == "roles") changes = role_changes(table, joined, common);
   }
-  std::vector<std::string> both;
-  std::ranges::set_intersection(heads_a, heads_b, std::back_inserter(both));
-  if (both.empty())
+  if (common.empty())
     fail(Status::bad_input, "compare: no head is in both studies; select the same heads for both");
-  if (found.rows.empty())
+  if (columns.empty())
     fail(Status::bad_input,
          "compare: these measures have no numbers of single heads; use other --measures, such as metrics");
-  const std::size_t only_a = heads_a.size() - both.size();
-  const std::size_t only_b = heads_b.size() - both.size();
-  if (only_a + only_b > 0)
-    warnings.add("heads_left_out",
-                 fmt::format("left out heads that are in only one study: {} of a, {} of b", only_a, only_b));
+  if (alone != std::array<std::size_t, 2>{})
+    warnings.add("heads_left_out", fmt::format("left out heads that are in only one study: {} of a, {} of b",
+                                               alone[0], alone[1]));
 
   Results results;
   Record models;
@@ -256,19 +262,20 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
   const Value files = head_field(a, "corpus", "files");
   results.document.head.set("models", std::move(models));
   results.text = {TextLine{fmt::format("{}", fmt::join(results.subtitle, ", ")),
-                           fmt::format(" ({}, corpus: {})", counted(both.size(), "common head"),
+                           fmt::format(" ({}, corpus: {})", counted(common.size(), "common head"),
                                        join_texts(std::get<List>(files.data), plain_text))}};
   const auto say = [&results](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
-  const std::vector<std::string> names = {"table", "component", "layer", "head", "name",
-                                          "key",   "column",    "a",     "b",    "difference"};
-  std::vector<Column> columns(names.begin(), names.end());
-  columns.emplace_back("size");
-  const Table all = make_table("differences", columns, std::move(found.rows));
-  results.add_table("difference", with_definitions(select_columns(all, names)));
+  if (!like_models(a, b))
+    say("The models have different architectures: heads with the same number need not correspond.");
+  const Table largest = largest_differences(columns, request.top);
+  if (!request.plot.empty())
+    results.pictures.push_back({"differences", difference_page(columns, request.plot, results.subtitle)});
+  Rows all;
+  for (ComparedColumn& each : columns) std::ranges::move(each.rows, std::back_inserter(all));
+  add_table(results, "difference", "differences",
+            {"table", "component", "layer", "head", "name", "key", "column", "a", "b", "difference"},
+            std::move(all));
   if (changes) {
-    const Table roles = with_definitions(
-        make_table("roles", {"component", "layer", "head", "name", "role", "detail", "change"}, *changes));
-    results.add_table("role", roles);
     const Table text = heads_by_change(*changes);
     const Table shown = select_rows(text, "", request.top.value_or(10));
     if (text.rows > 0)
@@ -276,17 +283,15 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
     else
       say("No head gained or lost a role.");
     if (text.rows > shown.rows) say(counted(text.rows - shown.rows, "more role") + ": --top all");
+    add_table(results, "role", "roles", {"component", "layer", "head", "name", "role", "detail", "change"},
+              std::move(*changes));
   }
-  const Table largest = largest_differences(all, found.columns, request.top);
   if (largest.rows > 0)
     results.text.emplace_back(TextTable{"Largest differences (b - a)", largest, 4});
   else
-    say("No number of a head differs.");
+    say("No number of a head that text shows differs. JSON and CSV have all numbers.");
   results.text.emplace_back(TextLine{});
   say("Differences have no confidence interval yet, so small ones may be chance.");
-  if (!request.plot.empty())
-    results.pictures.push_back(
-        {"differences", difference_page(all, found.columns, request.plot, results.subtitle)});
   return results;
 }
 

@@ -234,7 +234,7 @@ std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
       const std::size_t n = sentence->sequence.queries();
       if (n > limit_ && !options_.stride) {
         fail(Status::bad_input,
-             "{}: got {}, the limit is {}; shorten the sentence, or cut it into windows with --stride",
+             "{}: got {}, the limit is {}; --stride cuts it into windows, --skip-bad skips it",
              sentence->where, counted(n, "token"), limit_);
       }
       input::Batch windows;

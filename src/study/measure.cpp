@@ -6,7 +6,6 @@
 
 #include "base/error.hpp"
 #include "forward/block.hpp"
-#include "study/comparison.hpp"
 #include "study/plan.hpp"
 
 namespace attnctl::study {
@@ -35,6 +34,19 @@ constexpr auto kStudyDefinitions = std::to_array<Definition>({
     {"null", "", "", "", "value or score without the behaviour, for example of uniform attention"},
 });
 
+/// The columns of the tables of `attnctl compare`.
+constexpr auto kComparisonDefinitions = std::to_array<Definition>({
+    {"differences.table", "", "", "", "the table of both studies that has the number"},
+    {"differences.key", "", "", "",
+     "the other cells that identify the row in this table, such as nsubj to_head or offset -1"},
+    {"differences.column", "", "", "", "the column of this table"},
+    {"differences.a", "", "", "", "the number in the first study"},
+    {"differences.b", "", "", "", "the number in the second study"},
+    {"difference", "", "", "0", "b - a"},
+    {"change", "", "gained or lost", "",
+     "gained: the head has the role only in the second study; lost: only in the first study"},
+});
+
 }  // namespace
 
 HeadGrid::HeadGrid(const StudyShape& shape) {
@@ -50,7 +62,7 @@ HeadGrid::HeadGrid(const StudyShape& shape) {
   }
 }
 
-TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells) {
+TextTable head_grid(const StudyShape& shape, const std::string& title, const std::vector<Cell>& cells) {
   const HeadGrid grid(shape);
   const std::size_t width = grid.columns.size();
   std::vector<Column> columns = {"layer"};
@@ -59,59 +71,25 @@ TextTable head_grid(const StudyShape& shape, std::string title, const std::vecto
   for (const std::string& layer : grid.layers) rows.emplace_back(1 + width).front() = layer;
   for (std::size_t h = 0; h < grid.cells.size(); ++h)
     rows[grid.cells[h] / width][1 + grid.cells[h] % width] = cells.at(h);
-  return {std::move(title), make_table("grid", std::move(columns), std::move(rows))};
+  return {title + " by layer and head", make_table("grid", std::move(columns), std::move(rows))};
 }
 
-Cell score_text(const std::optional<double>& share, const std::optional<ConfidenceInterval>& interval) {
+Cell score_text(const std::optional<double>& share, const std::optional<ShareEstimate>& estimate) {
   if (!share) return {};
-  if (!interval) return fmt::format("{:.3f}", *share);
-  return fmt::format("{:.3f} ({:.3f} to {:.3f})", *share, interval->low, interval->high);
+  if (!estimate) return fmt::format("{:.3f}", *share);
+  const ConfidenceInterval interval = estimate->interval();
+  return fmt::format("{:.3f} ({:.3f} to {:.3f})", *share, interval.low, interval.high);
 }
 
 void StudyResults::append(StudyResults&& other) {
   const auto move = [](auto& from, auto& to) { std::ranges::move(from, std::back_inserter(to)); };
   move(other.evidence, evidence);
-  head_fields.resize(std::max(head_fields.size(), other.head_fields.size()));
-  for (std::size_t h = 0; h < other.head_fields.size(); ++h) move(other.head_fields[h], head_fields[h]);
+  move(other.head_columns, head_columns);
+  head_rows.resize(std::max(head_rows.size(), other.head_rows.size()));
+  for (std::size_t h = 0; h < other.head_rows.size(); ++h) move(other.head_rows[h], head_rows[h]);
   move(other.strongest, strongest);
   move(other.summary.fields, summary.fields);
   Results::append(std::move(other));
-}
-
-void add_rows(Results& results, const StudyShape& shape, const std::string& name, const std::string& record,
-              const std::vector<ResultRow>& rows) {
-  std::vector<Column> columns;
-  std::vector<std::vector<Cell>> cells;
-  for (const ResultRow& row : rows) {
-    columns.clear();
-    std::vector<Cell>& of_row = cells.emplace_back();
-    const auto add = [&](std::string column, Cell cell) {
-      columns.emplace_back(std::move(column));
-      of_row.push_back(std::move(cell));
-    };
-    for (const ResultField& field : row) {
-      const std::string& column = field.first;
-      std::visit(Overloaded{[&](const Cell& cell) { add(column, cell); },
-                            [&](const std::optional<ConfidenceInterval>& interval) {
-                              const auto ends = interval_cells(interval);
-                              add(column + "low", ends[0]);
-                              add(column + "high", ends[1]);
-                            },
-                            [&](const MomentsSummary& moments) {
-                              add(column, real_cell(moments.mean));
-                              add(column + "_variance", real_cell(moments.variance));
-                              add(column + "_count", count_cell(moments.count));
-                            },
-                            [&](const RowHead& head) {
-                              const std::vector<Column> names = StudyShape::head_columns();
-                              const auto of_head = head.index ? shape.head_cells(*head.index)
-                                                              : std::vector<Cell>(names.size());
-                              for (std::size_t i = 0; i < names.size(); ++i) add(names[i], of_head[i]);
-                            }},
-                 field.second);
-    }
-  }
-  results.add_table(record, with_definitions(make_table(name, std::move(columns), std::move(cells))));
 }
 
 StudyBlock::StudyBlock(const model::Model& the_model, const CorpusBlock& the_corpus,
@@ -175,6 +153,12 @@ Table with_definitions(Table table) {
     if (const Definition* const found = definition_of(table.name + "." + column.name))
       column.definition = found;
   return table;
+}
+
+void add_table(Results& results, const std::string& record, std::string name, std::vector<Column> columns,
+               std::vector<std::vector<Cell>> rows) {
+  results.add_table(record,
+                    with_definitions(make_table(std::move(name), std::move(columns), std::move(rows))));
 }
 
 Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape) {

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "analysis/head_axes.hpp"
 #include "analysis/patterns/pattern_metrics.hpp"
 #include "base/error.hpp"
 #include "forward/attention/visibility.hpp"
@@ -29,6 +29,8 @@
 
 // The measures of a study, the results that they return, and the roles of heads.
 namespace attnctl::study {
+
+using analysis::row_of;
 
 constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset from query to key, in tokens
 
@@ -44,6 +46,9 @@ constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset f
 [[nodiscard]] inline std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval) {
   if (!interval) return {};
   return {real_cell(interval->low), real_cell(interval->high)};
+}
+[[nodiscard]] inline std::array<Cell, 2> interval_cells(const std::optional<ShareEstimate>& estimate) {
+  return interval_cells(estimate ? std::optional(estimate->interval()) : std::nullopt);
 }
 
 /// A head of a study, with everything that results print about the head, because the model is not available
@@ -64,9 +69,10 @@ struct StudyShape {
   std::uint64_t seed = 0;        // seed of random samples and shuffled tokens
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
-  [[nodiscard]] static std::vector<Column> head_columns() { return {"component", "layer", "head", "name"}; }
-  [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const {
-    const StudyHead& of = heads.at(head);
+  /// Returns the cells of the columns component, layer, head and name, which are undefined for nullopt.
+  [[nodiscard]] std::array<Cell, 4> head_cells(std::optional<std::size_t> head) const {
+    if (!head) return {};
+    const StudyHead& of = heads.at(*head);
     return {of.component, count_cell(of.layer), count_cell(of.id.head), of.name};
   }
 };
@@ -80,22 +86,13 @@ struct HeadGrid {
 
   explicit HeadGrid(const StudyShape& shape);
 };
-[[nodiscard]] TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells);
+/// Appends " by layer and head" to the title.
+[[nodiscard]] TextTable head_grid(const StudyShape& shape, const std::string& title,
+                                  const std::vector<Cell>& cells);
 
-/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an interval.
+/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an estimate of the score.
 [[nodiscard]] Cell score_text(const std::optional<double>& share,
-                              const std::optional<ConfidenceInterval>& interval = {});
-
-/// The head of a result row, or no head.
-struct RowHead {
-  std::optional<std::size_t> index;
-};
-/// The name and the value of a field of a result row. A Cell is one column. An interval is the columns
-/// NAMElow and NAMEhigh, a MomentsSummary NAME, NAME_variance and NAME_count, and a RowHead the columns of
-/// StudyShape::head_columns().
-using ResultField =
-    std::pair<std::string, std::variant<Cell, std::optional<ConfidenceInterval>, MomentsSummary, RowHead>>;
-using ResultRow = std::vector<ResultField>;
+                              const std::optional<ShareEstimate>& estimate = {});
 
 struct StrongHead {
   std::string what;      // what the value measures: "previous", "[SEP]"
@@ -121,11 +118,6 @@ struct RoleEvidence {
   /// Score of the same head with shuffled tokens, for the positions of the original sentence. nullopt if the
   /// study has no shuffles, or if the measure does not run on them (MeasureRow::depends_on_order).
   std::optional<double> shuffled = {};
-
-  /// Returns the 95 % interval of the score.
-  [[nodiscard]] std::optional<ConfidenceInterval> interval() const {
-    return estimate ? std::optional(estimate->interval()) : std::nullopt;
-  }
 };
 [[nodiscard]] inline RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
                                               const RatioSums& sums) {
@@ -133,10 +125,11 @@ struct RoleEvidence {
 }
 
 struct StudyResults : Results {
-  std::vector<RoleEvidence> evidence;  // evidence for the roles of the heads
-  std::vector<ResultRow> head_fields;  // [heads], additional fields of the section `heads`; or empty
-  std::vector<StrongHead> strongest;   // shown in the section `summary` and in text output
-  Record summary;                      // additional fields of the section `summary`
+  std::vector<RoleEvidence> evidence;        // evidence for the roles of the heads
+  std::vector<Column> head_columns;          // additional columns of the table `heads`
+  std::vector<std::vector<Cell>> head_rows;  // [heads], the cells of these columns; or empty
+  std::vector<StrongHead> strongest;         // shown in the section `summary` and in text output
+  Record summary;                            // additional fields of the section `summary`
 
   void append(StudyResults&& other);
   /// Adds the three items of `heads` with the largest values.
@@ -146,10 +139,6 @@ struct StudyResults : Results {
     std::ranges::move(heads, std::back_inserter(strongest));
   }
 };
-
-/// Adds the rows as a section of the JSON document and as a CSV table. All rows must have the same fields.
-void add_rows(Results& results, const StudyShape& shape, const std::string& name, const std::string& record,
-              const std::vector<ResultRow>& rows);
 
 /// A rule that decides from the evidence whether a head has a role. docs/roles.md has the same rows.
 struct RoleRow {
@@ -299,14 +288,18 @@ struct MeasureRow {
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
 
-/// Returns the definitions of each measure, of columns that several measures have ("study"), of the plan and of comparisons.
+/// Returns the definitions of each measure, of columns that several measures have ("study"), of the plan and
+/// of comparisons.
 [[nodiscard]] std::vector<NamedDefinitions> definitions();
-/// Returns the definition of the column `name` or "TABLE.COLUMN" of a study, plan or comparison; nullptr if there is
-/// none. The definition of the column best_low of the table trees is the first of trees.best_low, best_low
-/// and low that exists.
+/// Returns the definition of the column `name` or "TABLE.COLUMN" of a study, plan or comparison; nullptr if
+/// there is none. The definition of the column best_low of the table trees is the first of trees.best_low,
+/// best_low and low that exists.
 [[nodiscard]] const Definition* definition_of(std::string name);
 /// Returns a table of a study, plan or comparison with the definitions of its columns that have one.
 [[nodiscard]] Table with_definitions(Table table);
+/// Adds a table with these definitions to the results, as a CSV table and as a section of the document.
+void add_table(Results& results, const std::string& record, std::string name, std::vector<Column> columns,
+               std::vector<std::vector<Cell>> rows);
 
 /// The rows of the catalogue, each defined in the file of its measure.
 using MakeRow = MeasureRow();

@@ -321,21 +321,17 @@ Results results_of(const StudyPlan& plan) {
   Results results;
   results.document.head = document_head(plan);
   add_head_lines(plan, results);
-  const auto add = [&](const char* record, std::string title, Table table) {
-    table = with_definitions(std::move(table));
-    results.add_table(record, table);
-    results.text.emplace_back(TextTable{std::move(title), table});
-  };
-  add("shard", "Shards",
-      make_table("shards", {"shard", "blocks", "sentences", "tokens", "pairs", "seconds", "cpu_seconds"},
-                 std::move(shards)));
-  add("choice", "Numbers of nodes",
-      make_table("choices",
-                 {"nodes", "seconds", "cpu_seconds", "imbalance", "efficiency", "blocks_per_worker"},
-                 std::move(choices)));
-  add("trial", "Trials, and the time that the cost law predicts",
-      make_table("trials", {"block", "of", "tokens", "pairs", "seconds", "law", "deviation"},
-                 std::move(trials)));
+  add_table(results, "shard", "shards",
+            {"shard", "blocks", "sentences", "tokens", "pairs", "seconds", "cpu_seconds"}, std::move(shards));
+  results.text.emplace_back(TextTable{"Shards", results.tables.back()});
+  add_table(results, "choice", "choices",
+            {"nodes", "seconds", "cpu_seconds", "imbalance", "efficiency", "blocks_per_worker"},
+            std::move(choices));
+  results.text.emplace_back(TextTable{"Numbers of nodes", results.tables.back()});
+  add_table(results, "trial", "trials", {"block", "of", "tokens", "pairs", "seconds", "law", "deviation"},
+            std::move(trials));
+  results.text.emplace_back(
+      TextTable{"Trials, and the time that the cost law predicts", results.tables.back()});
   return results;
 }
 

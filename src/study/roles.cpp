@@ -9,43 +9,21 @@
 namespace attnctl::study {
 namespace {
 
+// clang-format off
 constexpr std::array kRows = {
-    RoleRow{.name = "induction",
-            .letter = 'I',
-            .metric = "probe.induction",
-            .least = 0.3,
-            .clusters = "sequences"},
-    RoleRow{.name = "duplicate-token",
-            .letter = 'D',
-            .metric = "probe.duplicate",
-            .least = 0.3,
-            .clusters = "sequences"},
-    RoleRow{.name = "syntactic",
-            .letter = 'Y',
-            .metric = "relation_accuracy",
-            .margin = 0.1,
-            .clusters = "groups of sentences",
-            .fewest = 100,
-            .cases = "word pairs"},
-    RoleRow{.name = "coreferent",
-            .letter = 'C',
-            .metric = "coreference_accuracy",
-            .margin = 0.1,
-            .clusters = "groups of sentences",
-            .fewest = 100,
-            .cases = "mentions"},
-    RoleRow{.name = "rare-token", .letter = 'R', .metric = "rare.weight", .least = 0.5, .margin = 0.1},
-    RoleRow{.name = "positional", .letter = 'P', .metric = "roles.positional", .least = 0.9},
-    RoleRow{.name = "separator", .letter = 'E', .metric = "roles.separator", .least = 0.5},
-    RoleRow{.name = "sink", .letter = 'S', .metric = "roles.sink", .least = 0.5},
-    RoleRow{.name = "local",
-            .letter = 'L',
-            .metric = "roles.local",
-            .least = 0.5,
-            .margin = 0.1,
-            .unless = "positional"},
-    RoleRow{.name = "broad", .letter = 'B', .metric = "roles.broad", .least = 0.9, .above_null = false},
+    //      name               letter metric              least margin above unless      clusters               fewest cases
+    RoleRow{"induction",       'I', "probe.induction",      0.3, 0,   true,  "",           "sequences"},
+    RoleRow{"duplicate-token", 'D', "probe.duplicate",      0.3, 0,   true,  "",           "sequences"},
+    RoleRow{"syntactic",       'Y', "relation_accuracy",    0,   0.1, true,  "",           "groups of sentences", 100, "word pairs"},
+    RoleRow{"coreferent",      'C', "coreference_accuracy", 0,   0.1, true,  "",           "groups of sentences", 100, "mentions"},
+    RoleRow{"rare-token",      'R', "rare.weight",          0.5, 0.1},
+    RoleRow{"positional",      'P', "roles.positional",     0.9},
+    RoleRow{"separator",       'E', "roles.separator",      0.5},
+    RoleRow{"sink",            'S', "roles.sink",           0.5},
+    RoleRow{"local",           'L', "roles.local",          0.5, 0.1, true,  "positional"},
+    RoleRow{"broad",           'B', "roles.broad",          0.9, 0,   false},
 };
+// clang-format on
 
 // The interval of a role must be above its null and its shuffled score by more than this value, because
 // weights are rounded to float32.
@@ -53,7 +31,7 @@ constexpr double kRounding = 1e-6;
 
 constexpr std::uint64_t kFewestClusters = 10;
 
-const RoleRow& row_of(const RoleEvidence& evidence) {
+const RoleRow& role_of(const RoleEvidence& evidence) {
   const auto* const row = std::ranges::find(kRows, evidence.role, &RoleRow::name);
   if (row == kRows.end()) throw std::logic_error("there is evidence for an unknown role");
   return *row;
@@ -68,29 +46,25 @@ std::string cases_of(const RoleRow& row) {
 /// The roles of a head, in the order of role_rows().
 using HeadRoles = std::vector<const HeadRole*>;
 
-std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, const std::string& none) {
-  std::vector<ResultRow> rows;
-  const auto add = [&rows](std::size_t head, std::string_view role, const RoleEvidence& evidence, Cell count,
-                           const std::string& rule) {
-    rows.push_back({{"head", RowHead{head}},
-                    {"role", text_cell(role)},
-                    {"detail", text_cell(evidence.detail)},
-                    {"score", real_cell(evidence.score)},
-                    {"null", real_cell(evidence.null)},
-                    {"shuffled", real_cell(evidence.shuffled)},
-                    {"random", real_cell(evidence.random)},
-                    {"", evidence.interval()},
-                    {"count", std::move(count)},
-                    {"rule", Cell(rule)}});
-  };
+/// Returns the cells of the columns detail, score, null, shuffled, random, low and high.
+std::vector<Cell> evidence_cells(const RoleEvidence& evidence) {
+  return row_of(text_cell(evidence.detail), evidence.score, evidence.null, evidence.shuffled, evidence.random,
+                interval_cells(evidence.estimate));
+}
+
+std::vector<std::vector<Cell>> role_result_rows(const std::vector<HeadRoles>& heads, const StudyShape& shape,
+                                                const std::string& none) {
+  std::vector<std::vector<Cell>> rows;
   for (std::size_t h = 0; h < heads.size(); ++h) {
-    if (heads[h].empty()) add(h, "", {}, {}, none);
+    if (heads[h].empty())
+      rows.push_back(row_of(shape.head_cells(h), Cell(), evidence_cells({}), Cell(), none));
     for (const HeadRole* const role : heads[h]) {
       const RoleEvidence& evidence = role->evidence;
       std::string rule = rule_of(*role->row, role->tests);
       if (role->row->above_null && evidence.shuffled) rule += "; interval above shuffled";
       if (role->row->above_null && evidence.random) rule += "; score above random";
-      add(h, role->row->name, evidence, count_cell(evidence.count), rule);
+      rows.push_back(
+          row_of(shape.head_cells(h), role->row->name, evidence_cells(evidence), evidence.count, rule));
     }
   }
   return rows;
@@ -104,11 +78,10 @@ Table strongest(std::vector<HeadRole> roles, const StudyShape& shape) {
   std::vector<std::vector<Cell>> rows;
   for (const auto& [row, evidence, tests] : roles) {
     if (++shown[row] > most) continue;
-    const auto [low, high] = interval_cells(evidence.interval());
-    rows.push_back({std::string(1, row->letter), text_cell(row->name), shape.heads[evidence.head].name,
-                    text_cell(evidence.detail), real_cell(evidence.score), real_cell(evidence.null),
-                    real_cell(evidence.shuffled), real_cell(evidence.random), low, high,
-                    count_cell(evidence.count)});
+    RoleEvidence used = evidence;
+    if (!row->above_null) used.null = used.random = std::nullopt;  // the rule does not compare with them
+    rows.push_back(row_of(std::string(1, row->letter), row->name, shape.heads[evidence.head].name,
+                          evidence_cells(used), used.count));
   }
   return make_table(
       "strongest",
@@ -327,7 +300,7 @@ std::string rule_of(const RoleRow& row, std::size_t tests) {
 
 bool has_cases(const RoleEvidence& evidence) {
   return evidence.estimate && evidence.estimate->clusters >= kFewestClusters &&
-         evidence.count >= row_of(evidence).fewest;
+         evidence.count >= role_of(evidence).fewest;
 }
 
 bool meets(const RoleRow& row, const RoleEvidence& evidence, std::size_t tests) {
@@ -358,11 +331,11 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
 std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence) {
   std::map<const RoleRow*, std::size_t> tests;
   for (const RoleEvidence& each : evidence) {
-    if (has_cases(each)) tests[&row_of(each)] += each.choices;
+    if (has_cases(each)) tests[&role_of(each)] += each.choices;
   }
   std::vector<HeadRole> roles;
   for (const RoleEvidence& each : evidence) {
-    const RoleRow& row = row_of(each);
+    const RoleRow& row = role_of(each);
     if (meets(row, each, tests[&row])) roles.push_back({&row, each, tests[&row]});
   }
   std::ranges::stable_sort(roles, {},
@@ -403,8 +376,10 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   if (!tested.empty()) none.push_back(fmt::format("none of {}", fmt::join(tested, ", ")));
   for (const auto& [cases, names] : untested)
     none.push_back(fmt::format("fewer than {}: {} not tested", cases, fmt::join(names, ", ")));
-  add_rows(results, shape, "roles", "role",
-           role_result_rows(heads, fmt::format("{}", fmt::join(none, "; "))));
+  add_table(results, "role", "roles",
+            {"component", "layer", "head", "name", "role", "detail", "score", "null", "shuffled", "random",
+             "low", "high", "count", "rule"},
+            role_result_rows(heads, shape, fmt::format("{}", fmt::join(none, "; "))));
   std::vector<Cell> letters;
   for (const HeadRoles& of_head : heads) letters.emplace_back(letters_of(of_head));
   std::vector<PageBlock> text = {head_grid(shape, "Roles (" + legend + ")", letters)};

@@ -282,8 +282,10 @@ void run_study(const StudyRun& run, StudyState& state) {
   try {
     run.pool.run(run.pool.size(), work);
   } catch (const Error& error) {
-    if (error.status() == Status::interrupted) write_checkpoint();
-    throw;
+    if (error.status() != Status::interrupted || !run.checkpoint) throw;
+    write_checkpoint();
+    fail(Status::interrupted, "interrupted; {} has {}; run the same command to continue",
+         escaped(run.checkpoint->string()), counted(state.blocks_done(), "block"));
   }
   Warnings of_texts;
   input.encoder.checks.warn(of_texts);

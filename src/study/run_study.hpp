@@ -94,7 +94,7 @@ struct StudyRun {
 
 /// Computes all blocks of the shard that are not yet in the state. Each block is computed by one worker of
 /// the pool, so the number of workers and the order of blocks do not change a bit of the result. On an
-/// interrupt, writes the checkpoint if one is set, then rethrows Error(interrupted).
+/// interrupt, writes the checkpoint if one is set, then throws Error(interrupted), which names it.
 void run_study(const StudyRun& run, StudyState& state);
 
 /// Computes one block and adds its results to the state. `adding` guards the state: threads that share a

@@ -305,7 +305,7 @@ ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& poo
   result.parameters.set("n", options.n)
       .set("d", options.d)
       .set("heads", options.heads)
-      .set("d_k", List(sizes.begin(), sizes.end()))
+      .set("d_k", sizes)
       .set("d_value", options.d / options.heads)
       .set("checks", std::min(options.checks, options.n * options.d));
   draw_gradients(rows, sizes.size(), result);

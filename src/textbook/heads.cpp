@@ -207,9 +207,7 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
   for (const std::size_t h : options.heads)
     static_cast<void>(model::bare_config({.d_model = options.d, .heads = h}));
   ExperimentResult result{.name = "heads", .seed = options.seed, .x = "heads", .x_axis = "Heads"};
-  result.parameters.set("d", options.d)
-      .set("heads", List(options.heads.begin(), options.heads.end()))
-      .set("length", options.length);
+  result.parameters.set("d", options.d).set("heads", options.heads).set("length", options.length);
   Random random(options.seed);
   const OwnedMatrix<double> x = random_matrix(options.length, options.d, 1, random);
   CellRows rows;

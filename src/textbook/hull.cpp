@@ -439,7 +439,7 @@ Value record_of(const HullQuery& query) {
   if (query.values.empty()) return {};
   Record record;
   record.set("values", make_tensor({query.values.size()}, query.values));
-  if (!query.exact.empty()) record.set("exact", List(query.exact.begin(), query.exact.end()));
+  if (!query.exact.empty()) record.set("exact", query.exact);
   return record;
 }
 
@@ -568,10 +568,10 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
                                 {"reachable", key.vertex},
                                 {"query", record_of(key.witness)},
                                 {"margin", cell_of(key.margin)},
-                                {"duplicate_of", key.twin ? Value(*key.twin) : Value()},
+                                {"duplicate_of", key.twin},
                                 {"combination", record_of(key.combination)},
                                 {"tie_query", record_of(key.support)},
-                                {"ties_with", List(key.ties.begin(), key.ties.end())}}});
+                                {"ties_with", key.ties}}});
   }
   result.rows = make_table("rows", {std::begin(kHullColumns), std::end(kHullColumns)}, std::move(rows));
   result.conclusion =
@@ -581,7 +581,7 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
       .set("on_the_boundary", count("boundary"))
       .set("inside", count("inside"))
       .set("axis_heads", keys.cols)
-      .set("axis_heads_pick", picked ? Value(*picked) : Value())
+      .set("axis_heads_pick", picked)
       .set("keys", std::move(proofs));
   return result;
 }

@@ -17,16 +17,6 @@ OwnedMatrix<double> project(const OwnedMatrix<double>& weight, std::size_t head,
   return linalg::product_nt(x, weight.view().row_range(head * d_head, d_head));
 }
 
-}  // namespace
-
-std::vector<NamedDefinitions> definitions() {
-  return {{"averaging", kAveragingColumns}, {"diversity", kDiversityColumns}, {"hull", kHullColumns},
-          {"heads", kHeadsColumns},         {"positions", kPositionsColumns}, {"scaling", kScalingColumns},
-          {"kinds", kKindsColumns},         {"gradients", kGradientsColumns}, {"distance", kDistanceColumns}};
-}
-
-namespace {
-
 /// Returns the table without the column `name`, and without `component` if it has no value.
 Table without_names(const Table& table) {
   std::vector<Cell> cells(table.columns.size());
@@ -40,6 +30,12 @@ Table without_names(const Table& table) {
 }
 
 }  // namespace
+
+std::vector<NamedDefinitions> definitions() {
+  return {{"averaging", kAveragingColumns}, {"diversity", kDiversityColumns}, {"hull", kHullColumns},
+          {"heads", kHeadsColumns},         {"positions", kPositionsColumns}, {"scaling", kScalingColumns},
+          {"kinds", kKindsColumns},         {"gradients", kGradientsColumns}, {"distance", kDistanceColumns}};
+}
 
 Results results_of(const ExperimentResult& result, bool with_charts) {
   Results results;

@@ -80,9 +80,7 @@ double softmax_jacobian_norm(std::span<const double> p) {
 
 ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
   ExperimentResult result{.name = "scaling", .seed = options.seed, .x = "d_k", .x_axis = "d_k"};
-  result.parameters.set("d_k", List(options.d_k.begin(), options.d_k.end()))
-      .set("keys", options.keys)
-      .set("components", options.components);
+  result.parameters.set("d_k", options.d_k).set("keys", options.keys).set("components", options.components);
   CellRows rows;
   std::uint64_t stream = 0;
   for (const std::size_t d_k : options.d_k) {

@@ -297,7 +297,7 @@ std::vector<Row> bad_headers() {
       {44,
        "n_tensors over the file",
        counts(3, 0, std::string(50, '\0')),
-       {"tensor count @byte 8", "got a count of 3"}},
+       {"tensor count @byte 8", "got a count of 3", "was it downloaded whole?"}},
       {45, "n_kv -1", counts(0, kMost), {"metadata count @byte 16", "18446744073709551615"}},
       {46,
        "key length -1",

@@ -366,6 +366,10 @@ TEST_CASE("the error for an unknown name has the closest known one") {
                "scaling, "},
            Row{{"analyze", kLlama, "--txt", "a"},
                "unknown option --txt (did you mean \"--text\"?); attnctl analyze --help shows the options"},
+           Row{{"study", kLlama, "--truncate"},
+               "unknown option --truncate (--stride cuts long texts into windows)"},
+           Row{{"analyze", kLlama, "--ids", "1", "--show", "L3"},
+               "--show: got \"L3\", need a head such as 3.1, or a layer such as 3"},
            Row{{"weights", kLlama, "--progress", "alway"},
                "got alway (did you mean \"always\"?), need one of"},
            Row{{"completion", "zs"}, "got zs (did you mean \"zsh\"?), need one of bash, zsh, fish"},
@@ -377,7 +381,10 @@ TEST_CASE("the error for an unknown name has the closest known one") {
            Row{{"study", kLlama, "--input", "x.txt", "--measures", "sintax"},
                "unsupported \"sintax\" (did you mean \"syntax\"?); known: metrics, "},
            Row{{"analyze", kLlama, "--ids", "1", "--format", "text", "--sort", "entropi"},
-               "no such column (did you mean \"entropy\"?); it has component, "},
+               "no such column (did you mean \"entropy\"?); attnctl explain lists the columns; to sort by a "
+               "word"},
+           Row{{"analyze", kLlama, "--ids", "1", "--format", "json", "--sort", "entropi"},
+               "no such column (did you mean \"entropy\"?)"},
            Row{{"analyze", kLlama, "--ids", "1", "--format", "csv", "--table", "head"},
                "unsupported \"head\" (did you mean \"heads\"?); this run has heads, "},
        }) {
@@ -419,7 +426,7 @@ TEST_CASE("--heads accepts the names 0.1, 0:1 and L0H1") {
   for (const Row& row :
        {Row{"L0.1", "need LAYER.HEAD"}, Row{"0H1", "need LAYER.HEAD"}, Row{"L0H", "need LAYER.HEAD"},
         Row{"0:1:2", "need LAYER.HEAD"}, Row{"L9H0", "got L9H0: the model has 2 layers (0 to 1)"},
-        Row{"0:99", "got 0:99: layer 0 has "}}) {
+        Row{"0:99", "got 0:99: layer 0 has "}, Row{"1", "; --layers 1 selects all heads of a layer"}}) {
     CAPTURE(row.heads);
     const RunResult result = metrics(row.heads);
     CHECK(result.status == 2);
@@ -447,7 +454,7 @@ TEST_CASE("the summary has ranks, similarities and the heads, sorted and cut") {
       run_attnctl({"analyze", kBert, "--ids", "5,6,7,8", "--format", "text", "--sort", "entropy", "--top",
                    "2", "--from", "1", "--to", "0", "--include", "metrics,weights"});
   CHECK(result.status == 0);
-  for (const char* part : {"Effective ranks", "Average pairwise similarity", "looks at", "entropy"}) {
+  for (const char* part : {"Effective ranks of QK by layer and head (1 to ", "Average pairwise similarity", "looks at", "entropy"}) {
     CAPTURE(part);
     CHECK_MESSAGE(result.out.find(part) != std::string::npos, result.out);
   }

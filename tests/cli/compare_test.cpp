@@ -80,7 +80,7 @@ TEST_CASE("a study does not differ from itself") {
   CHECK(document["roles"].empty());
   CHECK(document["warnings"].empty());
   const std::string page = compare({studies.a, studies.a, "--format", "text"}).out;
-  CHECK(page.find("No number of a head differs.") != std::string::npos);
+  CHECK(page.find("No number of a head that text shows differs.") != std::string::npos);
 }
 
 TEST_CASE("compare computes the studies of two models") {
@@ -100,6 +100,10 @@ TEST_CASE("compare writes text, tables and a picture") {
   const std::string page = compare({studies.a, studies.b, "--format", "text"}).out;
   CHECK(page.starts_with("a: " + kBert + ", b: " + kLlama + " (12 common heads, corpus: " + kCorpus + ")\n"));
   CHECK(std::ranges::count(page, '\n') <= 50);
+  CHECK(page.find("\nThe models have different architectures: heads with the same number need not") !=
+        std::string::npos);
+  CHECK(page.find("distributions.") == std::string::npos);
+  CHECK(compare({studies.a, studies.a, "--format", "text"}).out.find("architectures") == std::string::npos);
   CHECK(page.find("\nDifferences have no confidence interval yet") != std::string::npos);
   const std::string whole = compare({studies.a, studies.b, "--format", "text", "--top", "all"}).out;
   CHECK(std::ranges::count(whole, '\n') > 140);
@@ -111,6 +115,22 @@ TEST_CASE("compare writes text, tables and a picture") {
   const RunResult picture = compare({studies.a, studies.b, "--plot", "special.share", "--format", "svg"});
   CHECK(picture.status == 0);
   CHECK(picture.out.find("Differences (b - a): special share") != std::string::npos);
+}
+
+TEST_CASE("compare and merge read the files that match a pattern") {
+  const TwoStudies studies;
+  const auto pattern = [&](const std::string& name) { return (studies.folder.path() / name).string(); };
+  const Words json_of_both = {studies.a, studies.b, "--format", "json"};
+  CHECK(document_of({pattern("a*.state"), pattern("[b].state"), "--format", "json"}) ==
+        document_of(json_of_both));
+  const RunResult several = compare({pattern("*.state"), studies.b});
+  CHECK(several.status == 2);
+  CHECK_MESSAGE(several.err.find("*.state: matches 2 files, need one") != std::string::npos, several.err);
+  CHECK(compare({pattern("c*.state"), studies.b}).err.find("no file matches this pattern") !=
+        std::string::npos);
+  CHECK(run_attnctl({"merge", pattern("a*.state")}).out == run_attnctl({"merge", studies.a}).out);
+  const RunResult status = run_attnctl({"merge", "--status", pattern("*.state"), "--format", "json"});
+  CHECK(json::parse(status.out)["states"].size() == 2);
 }
 
 TEST_CASE("compare refuses studies that differ in more than the model") {
@@ -135,6 +155,8 @@ TEST_CASE("compare refuses studies that differ in more than the model") {
   check({part, studies.a}, 3, part + ": the study is not finished (");
   check({kBert, kLlama}, 2,
         "is a folder, need a file of attnctl study --state; to compare two models, give --input");
+  check({studies.a, studies.folder.write("a.json", "{}").string()}, 3,
+        "a.json: is not a study state file; need a file of attnctl study --state");
   check({studies.a, studies.b, "--measures", "metrics"}, 2, "--measures");
   check({kBert, kLlama, "--input", "-"}, 2, "--input -: compare reads the corpus once for each model");
   check({studies.a, studies.b, "--format", "svg"}, 2, "--plot COLUMN");

@@ -64,6 +64,28 @@ struct TwoRuns {
   }
 };
 
+TEST_CASE("-o with a folder, or a path that ends with a slash, writes CSV tables") {
+  const TempDir folder;
+  const std::string path = folder.path().string();
+  const std::vector<std::string> analyze = {"analyze",   "data/tiny-bert", "A cat.",
+                                            "--include", "metrics",        "-o"};
+  const auto run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = analyze;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_attnctl(arguments);
+  };
+  CHECK(run({path + "/new/"}).status == 0);
+  CHECK(std::filesystem::exists(folder.path() / "new" / "heads.csv"));
+  CHECK(run({path}).status == 0);
+  CHECK(std::filesystem::exists(folder.path() / "heads.csv"));
+  const RunResult json = run({path, "--format", "json"});
+  CHECK(json.status == 4);
+  CHECK(json.err.find("or --format csv for a folder of tables") != std::string::npos);
+  const RunResult table = run({path + "/other/", "--table", "heads"});
+  CHECK(table.status == 4);
+  CHECK(table.err.find("--table heads is written to one file") != std::string::npos);
+}
+
 }  // namespace
 
 TEST_CASE("a run that is killed leaves the tables of one run") {

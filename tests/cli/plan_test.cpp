@@ -113,7 +113,7 @@ TEST_CASE("plan: invalid options are rejected") {
        2,
        "--table: unsupported \"heads\"; this run has shards, choices, trials"},
       {{"--measures", "colour"}, 2, "unsupported \"colour\""},
-      {{"--max-length", "3"}, 3, "cut it into windows with --stride"},
+      {{"--max-length", "3"}, 3, "--stride cuts it into windows, --skip-bad skips it"},
   };
   for (const Case& each : cases) {
     CAPTURE(each.says);

@@ -75,7 +75,7 @@ TEST_CASE("pictures name the model and the text, and draw what was asked") {
   shows(drawn({"analyze", model, text, "--show", "1.2", "--weighting", "norm"}),
         {">Norm-Weighted Pattern of Layer 1, Head 2<", ">Norm of weighted value<"});
   const std::string from = drawn({"analyze", model, text, "--from", "cat"});
-  shows(from, {">What &quot;cat&quot; Attends To<", ">The cat sat.<", ">2.3<", ">cat<"});
+  shows(from, {">What &quot;cat&quot; Looks At<", ">The cat sat.<", ">2.3<", ">cat<"});
   CHECK(count_of(from, "<rect") >= 12 * 6);  // heads and tokens
   shows(drawn({"analyze", model, text, "--include", "rollout"}), {">Attention Rollout<", ">The cat sat.<"});
   const std::string weights = drawn({"weights", model});
@@ -130,11 +130,20 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
   shows(plot(study, {"entropy", "--measures", "metrics"}), {">Heads: entropy<", ">data/tiny-bert<"});
   shows(plot(study, {"positional.weight", "--measures", "positional"}), {">offset -8<", ">offset 8<"});
 
+  const std::string offset = shows(plot(study, {"positional.weight=offset -8", "--measures", "positional"}),
+                                   {">Heads: positional weight, offset -8<"});
+  CHECK(count_of(offset, "<title>2, 3: ") == 1);
+
   const auto refused = [&](const std::vector<std::string>& arguments, const char* format = "svg") {
     const RunResult result = run(arguments, format);
     CHECK(result.status == 2);
     return result.err;
   };
+  CHECK(
+      refused(plot(study, {"positional.weight=9", "--measures", "positional"}))
+          .ends_with("no heatmap has a title with each word of \"9\"; the titles are offset -8, offset -7, "
+                     "offset -6, offset -5, offset -4, offset -3, offset -2, offset -1, offset 0, offset 1, "
+                     "offset 2, offset 3, and 5 more\n"));
   CHECK(refused(plot(analyze, {"entropi"}))
             .starts_with("attnctl: --plot entropi: this run has no such column of heads (did you mean "
                          "\"entropy\"?); it has best_offset, "));
@@ -448,8 +457,8 @@ TEST_CASE("--from: --sort WORD sorts the heads by their weights on a word of --t
   const RunResult unknown = model.run({"--sort", "sat", "--format", "text"});
   CHECK(unknown.status == 2);
   CHECK(unknown.err ==
-        "attnctl: --sort sat: the table of heads has no such column; to sort by a word, give it to --to "
-        "also\n");
+        "attnctl: --sort sat: the table of heads has no such column; attnctl explain lists the columns; to "
+        "sort by a word, give it to --to also\n");
 }
 
 TEST_CASE("--from: the title names the token if --from is a position") {
@@ -460,7 +469,96 @@ TEST_CASE("--from: the title names the token if --from is a position") {
     return run_attnctl(arguments).out;
   };
   CHECK(shown("text").find("\nWhat \"cat\" looks at (input \"0\", position 2)\n") != std::string::npos);
-  CHECK(shown("svg").find("What &quot;cat&quot; Attends To") != std::string::npos);
+  CHECK(shown("svg").find("What &quot;cat&quot; Looks At") != std::string::npos);
+}
+
+TEST_CASE("--from: JSON and CSV have all keys, and text 5, unless --top is given") {
+  const ManyHeads model;  // 4 tokens
+  const auto keys = [&](const std::vector<std::string>& more) {
+    return model.answers(more).at(0).at("top").size();
+  };
+  CHECK(keys({}) == 4);
+  CHECK(keys({"--top", "all"}) == 4);
+  CHECK(keys({"--top", "2"}) == 2);
+  const std::vector<std::string> bert = {"analyze", "data/tiny-bert", "a b c d e f", "--from", "1"};
+  const json whole = json::parse(run_attnctl(bert).out);
+  CHECK(whole.at("attention_from").at(0).at("top").size() == whole.at("inputs").at(0).at("length"));
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--top", "all"}}) {
+    std::vector<std::string> arguments = bert;
+    arguments.insert(arguments.end(), {"--format", "text"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const std::vector<std::string> lines = lines_of(run_attnctl(arguments).out);
+    CHECK(std::ranges::count(lines.at(6), ':') == 5);
+  }
+}
+
+TEST_CASE("--from: a word of several pieces has its positions in the title and in JSON") {
+  const std::vector<std::string> analyze = {"analyze", "data/tiny-bert", "The mechanic fixed it.", "--from",
+                                            "fixed"};
+  std::vector<std::string> text = analyze;
+  text.insert(text.end(), {"--format", "text"});
+  CHECK(run_attnctl(text).out.find("\nWhat \"fixed\" looks at (input \"0\", positions ") !=
+        std::string::npos);
+  CHECK(run_attnctl(text).out.find(", mean)\n") != std::string::npos);
+  const json answer = json::parse(run_attnctl(analyze).out).at("attention_from").at(0);
+  CHECK(answer.at("query_text") == "fixed");
+  CHECK(answer.at("query_token") == "fix");
+  REQUIRE(answer.at("queries").size() == 2);
+  CHECK(answer.at("queries").at(0) == answer.at("query"));
+}
+
+TEST_CASE("--from: a layer has a row for its mean only if all its heads are selected") {
+  const auto rows = [](const std::string& selection) {
+    const std::string page = run_attnctl({"analyze", "data/tiny-bert", "The cat sat.", "--from", "cat",
+                                          "--heads", selection, "--format", "text"})
+                                 .out;
+    return lines_of(page);
+  };
+  const auto has_mean = [](const std::vector<std::string>& lines, const std::string& row) {
+    return std::ranges::any_of(lines, [&](const std::string& line) { return line.starts_with(row); });
+  };
+  const std::vector<std::string> some = rows("0.1,1.0,1.1,1.2,1.3");
+  CHECK(has_mean(some, "0.1 "));
+  CHECK_FALSE(has_mean(some, "0 mean"));
+  CHECK(has_mean(some, "1 mean"));
+}
+
+TEST_CASE("--show and --from: text has both, a picture is a usage error") {
+  const std::vector<std::string> both = {"analyze", "data/tiny-bert", "The cat sat.", "--from",
+                                         "cat",     "--show",         "0.1",          "--format"};
+  const auto run = [&](const std::string& format) {
+    std::vector<std::string> arguments = both;
+    arguments.push_back(format);
+    return run_attnctl(arguments);
+  };
+  CHECK(run("text").out.find("What \"cat\" looks at") != std::string::npos);
+  CHECK(run("text").out.find("Pattern of 0.1") != std::string::npos);
+  CHECK(run("svg").status == 2);
+  CHECK(run("svg").err.find("--show and --from are two pictures") != std::string::npos);
+}
+
+TEST_CASE("--from: the error for a missing word lists the tokens") {
+  const RunResult missing = run_attnctl({"analyze", "data/tiny-bert", "The cat sat.", "--from", "dog"});
+  CHECK(missing.status == 2);
+  CHECK_MESSAGE(
+      missing.err.find("\"dog\" is not in the text (tokens: [CLS] the cat sat . [SEP]); give a "
+                       "word, a token or a position; attnctl tokenize shows the tokens") != std::string::npos,
+      missing.err);
+}
+
+TEST_CASE("text: the metrics of patterns come first, and the last line suggests --from and --show") {
+  const auto page = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"analyze", "data/tiny-bert", "The cat sat.", "--format", "text"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_attnctl(arguments).out;
+  };
+  const std::string shown = page({});
+  CHECK(shown.find("\nHeads\n") < shown.find("\nEffective ranks of QK"));
+  const std::string hint = "--from WORD shows what a word attends to, --show LAYER.HEAD a pattern\n";
+  CHECK(shown.ends_with(hint));
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--from", "cat"}, {"--show", "0.1"}, {"--include", "metrics"}})
+    CHECK(page(more).find(hint) == std::string::npos);
 }
 
 TEST_CASE("the help of weights does not mention --from") {

@@ -237,9 +237,10 @@ TEST_CASE("an empty sequence is rejected by analyze, but not by tokenize") {
 
 TEST_CASE("text that is not UTF-8, and text without a tokenizer, are rejected") {
   const TempDir folder;
-  check_command_refuses({"analyze", kBert, "--text", "caf\xe9"}, {.parts = {"--text: @byte 3: got 0xe9"}});
+  check_command_refuses({"analyze", kBert, "--text", "caf\xe9"},
+                        {.parts = {"--text: line 1: @byte 3: got 0xe9"}});
   check_command_refuses({"analyze", kBert, "--input", folder.write("x.txt", "fine\ncaf\xe9\n").string()},
-                        {.parts = {"x.txt: @byte 8: got 0xe9"}});
+                        {.parts = {"x.txt: line 2: @byte 8: got 0xe9"}});
   check_command_refuses({"analyze", "data/attention-demo.json", "--text", "The cat"},
                         {.parts = {"attention-demo.json: no tokenizer", "tokenizer.json, vocab.txt, ",
                                    "--ids 1,2,3, or --input FILE.jsonl with \"ids\" or \"tokens\""}});
@@ -376,6 +377,15 @@ TEST_CASE("a forgotten MODEL, forgotten quotes and an empty text are named") {
     CHECK(warnings({"The cat", empty}) == "attnctl: warning: the text of input \"1\" is empty\n");
 }
 
+TEST_CASE("an argument that names a missing file of inputs is an error") {
+  for (const char* name : {"nosuch.txt", "nosuch.JSONL", "no/such.conllu.gz"})
+    check_command_refuses(
+        {"analyze", kBert, name},
+        {.status = Status::usage, .parts = {name, "no such file; give --input FILE, or --text"}});
+  CHECK(run_attnctl({"tokenize", kBert, "--text", "nosuch.txt"}).status == 0);
+  CHECK(run_attnctl({"tokenize", kBert, "See nosuch.txt"}).status == 0);
+}
+
 TEST_CASE("options that the format does not use give a warning on standard error") {
   const TempDir folder;
   const auto warning = [&](const std::vector<std::string>& more) {
@@ -396,6 +406,12 @@ TEST_CASE("options that the format does not use give a warning on standard error
   CHECK(run_attnctl({"tokenize", kBert, kSentence, "--columns", "all", "--format", "json"}).err == columns);
   CHECK(run_attnctl({"explain", "pairs", "--columns", "all", "--format", "csv"}).err == columns);
   CHECK(warning({"--columns", "entropy", "--format", "text"}).empty());
+  CHECK(warning({"--sort", "entropy", "--format", "json"}) == "attnctl: warning: --sort sorts only text\n");
+  CHECK(warning({"--top", "3", "--format", "json"}).starts_with("attnctl: warning: --top changes only text"));
+  CHECK(warning({"--top", "3", "--from", "it", "--format", "json"}).empty());
+  const std::string svg = (folder.path() / "x.svg").string();
+  CHECK(run_attnctl({"analyze", kBert, kSentence, "--from", "it", "--to", "was", "-o", svg})
+            .err.starts_with("attnctl: warning: --to does not change pictures"));
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST_CASE("texts after MODEL are inputs, in order with --text") {
                           {.status = Status::usage, .parts = {"standard input can be read only once"}});
   }
   check_command_refuses({"tokenize", kBert, "--text", "-"},
-                        {.parts = {"standard input: @byte 1: got 0xff"}, .run = {.input = "a\xff"}});
+                        {.parts = {"standard input: line 1: @byte 1: got 0xff"}, .run = {.input = "a\xff"}});
   CHECK(run_attnctl({"tokenize", "--help"}).out.find("MODEL [TEXT...]") != std::string::npos);
 }
 
@@ -339,11 +339,12 @@ TEST_CASE("tokenize rejects bad inputs with one line and a status, and leaves th
   const auto file = [&](const std::string& name, const std::string& bytes) {
     return folder.write(name, bytes).string();
   };
-  check_command_refuses({"tokenize", kBert, "--text", "a\xff"}, {.parts = {"--text: @byte 1: got 0xff"}});
+  check_command_refuses({"tokenize", kBert, "--text", "a\xff"},
+                        {.parts = {"--text: line 1: @byte 1: got 0xff"}});
   check_command_refuses({"tokenize", kBert, "--text", "a", "--text-pair", "\xc0\xaf"},
-                        {.parts = {"--text-pair: @byte 0"}});
+                        {.parts = {"--text-pair: line 1: @byte 0"}});
   check_command_refuses({"tokenize", kBert, "--input", file("a.txt", "fine\nfine\nbad\xe9\n")},
-                        {.parts = {"a.txt: @byte 13: got 0xe9"}});
+                        {.parts = {"a.txt: line 3: @byte 13: got 0xe9"}});
   check_command_refuses({"tokenize", kBert, "--input", file("b.txt", "\n\n")},
                         {.parts = {"b.txt: contains no inputs"}});
   check_command_refuses({"tokenize", kBert, "--input", file("c.txt", "")},

@@ -107,7 +107,7 @@ TEST_CASE("errors of invalid text input give its position") {
     std::string says;
   };
   for (const Row& row : {
-           Row{InputFormat::txt, "a\n\xe9\n", "x: @byte 102: got 0xe9, which is not UTF-8"},
+           Row{InputFormat::txt, "a\n\xe9\n", "x: line 11: @byte 102: got 0xe9, which is not UTF-8"},
            Row{InputFormat::jsonl, "{\"text\": \"a\"}\n{\"ids\": [1]}", "x: line 12: /text: is missing"},
            Row{InputFormat::jsonl, "\n{\"text\"", "x: line 12"},
            Row{InputFormat::json, "[{\"text\": \"a\"}, {\"text\": null}]",
@@ -192,7 +192,7 @@ TEST_CASE("errors of invalid UTF-8 give the offset in the file") {
         [&] {
           require_utf8(row.text, {"f.txt", 100, 1});
         },
-        Status::bad_input, {"f.txt: ", row.says});
+        Status::bad_input, {"f.txt: line 1: ", row.says});
   }
   require_utf8("12345678é🙂\xEF\xBF\xBD\n", {"f.txt", 0, 1});
   require_utf8(std::string("\0a", 2), {"f.txt", 0, 1});

@@ -286,6 +286,22 @@ TEST_CASE("a grid shares its colour bar and the labels at its edge") {
   CHECK(count(svg_of(unlike), ">3<") == 7 + 8 + 1);
 }
 
+TEST_CASE("a title that is wider than its heatmap is broken into lines") {
+  HeatmapPage page = square(3, 2);
+  page.heatmaps[1].title = "syntactic case to_dependent";
+  const std::string svg = svg_of(page);
+  CHECK(svg.find(">syntactic case ") != std::string::npos);
+  CHECK(svg.find("to_dependent<") != std::string::npos);
+  CHECK(svg.find(">syntactic case to_dependent<") == std::string::npos);
+}
+
+TEST_CASE("values below 0.01 are drawn only on pages with small values") {
+  HeatmapPage page = similarity();
+  CHECK(svg_of(page).find(">0.00<") == std::string::npos);
+  page.small_values = true;
+  CHECK(svg_of(page).find(">0.00<") != std::string::npos);  // of -0.004
+}
+
 TEST_CASE("a grid has at most 6 columns, and 4 to 6 columns from 7 heatmaps on") {
   const auto columns = [](std::size_t side, std::size_t panels) {
     HeatmapPage page = square(side, panels);
@@ -353,6 +369,24 @@ TEST_CASE("a PNG has one pixel per unit if two are too many for cairo, and a bad
       CHECK(out.position() == 0);
     }
   }
+}
+
+TEST_CASE("characters that are in no installed font give a warning") {
+  const test::TempDir folder;
+  const auto warnings_of = [&](const std::string& label) {
+    Warnings warnings;
+    HeatmapPage page = similarity();
+    page.heatmaps[0].x_labels = {label, "b"};
+    OutputFile out(folder.path() / "a.png");
+    write_picture(out, page, PictureFormat::png, {.warnings = &warnings});
+    out.commit();
+    return warnings.list();
+  };
+  CHECK(warnings_of("e").empty());
+  const std::vector<Warning> found = warnings_of("\U0010FFFD\U0010FFFD");  // of a plane for private use
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].code == "missing_glyphs");
+  CHECK(found[0].count == 2);
 }
 
 TEST_CASE("a scale fits the values") {

@@ -144,10 +144,10 @@ TEST_CASE("a matrix as text, by hand") {
   matrix.most_rows = 1;
   text.clear();
   append_text_matrix(text, matrix, {false, {}, 11});
-  CHECK(text == "(1 of 2 rows and 2 of 3 columns)\n     0    1\n0 0.00 0.00\n");
+  CHECK(text == "(1 of 2 rows and 2 of 3 columns: --columns all)\n     0    1\n0 0.00 0.00\n");
   text.clear();
   append_text_matrix(text, matrix, {.width = 11, .all_columns = true});
-  CHECK(text == "(1 of 2 rows and 3 of 3 columns)\n     0    1    2\n0 0.00 0.00 1.00\n");
+  CHECK(text == "     0    1    2\n0 0.00 0.00 1.00\n1 0.25    - 0.50\n");
   matrix.column_labels = {"one"};
   CHECK_THROWS_AS(append_text_matrix(text, matrix), std::invalid_argument);
 }
@@ -230,8 +230,29 @@ TEST_CASE("a heatmap omits rows and columns that do not fit, and reports them") 
   TextMatrix large = matrix(std::vector<float>(200, 0.5F), 20);
   large.most_rows = 3;
   append_text_heatmap(text, large, {.width = 14});
-  CHECK(text.find("(3 of 10 rows and 6 of 20 columns)\n") != std::string::npos);
+  CHECK(text.starts_with("(3 of 10 rows and 12 of 20 columns: --columns all)\n"));
   CHECK(text.find("\n0 ▓▓▓▓▓▓▓▓▓▓▓▓\n") != std::string::npos);
+  text.clear();
+  large.column_labels.assign(20, "中");
+  append_text_heatmap(text, large, {.width = 14});
+  CHECK(text.starts_with("(3 of 10 rows and 6 of 20 columns: --columns all)\n"));
+}
+
+TEST_CASE("cells of a heatmap have one column if two do not fit") {
+  TextMatrix wide = matrix(std::vector<float>(8, 0.5F), 4, {}, {"ab", "c", "d", "e"});
+  wide.most_rows = 1;
+  std::string text;
+  append_text_heatmap(text, wide, {.width = 6, .all_columns = true});
+  CHECK(text.starts_with("  a\nq bcde\n0 ▓▓▓▓\n1 ▓▓▓▓\n"));
+  text.clear();
+  append_text_heatmap(text, wide, {.width = 4, .all_columns = true});
+  CHECK(text.starts_with("  a\nq bcde\n0 ▓▓▓▓\n1 ▓▓▓▓\n"));
+  text.clear();
+  append_text_heatmap(text, wide, {.width = 10, .all_columns = true});
+  CHECK(text.find("\n0 ▓▓▓▓▓▓▓▓\n") != std::string::npos);
+  text.clear();
+  append_text_heatmaps(text, {wide}, {.width = 3, .all_columns = true});
+  CHECK(text.starts_with("q\n▓▓▓▓\n▓▓▓▓\n"));
 }
 
 TEST_CASE("small heatmaps side by side") {

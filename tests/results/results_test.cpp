@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "report/npz.hpp"
 #include "report/text.hpp"
@@ -116,6 +117,34 @@ TEST_CASE("columns are selected by name") {
   CHECK(cells == std::vector<Cell>{1.5F, "0.0"});
   CHECK(table.find("entropy") == 1);
   CHECK_FALSE(table.find("rank"));
+}
+
+TEST_CASE("heatmaps of a column have the layers and heads of its whole table") {
+  const auto row = [](const char* kind, std::int64_t layer, std::int64_t head, const Cell& value) {
+    return std::vector<Cell>{kind, layer, head, value};
+  };
+  Results results;
+  results.tables = {make_table("a", {"kind", "layer", "head", "value"},
+                               {row("x y", 0, 0, 0.5F), row("x y", 1, 3, Cell()), row("x z", 1, 0, 0.25F)}),
+                    make_table("pairs", {"layer_a", "head_a", "layer_b", "head_b", "similarity"}, {})};
+  const HeatmapPage page = heads_page(results, "value");
+  REQUIRE(page.heatmaps.size() == 2);
+  for (const Heatmap& heatmap : page.heatmaps) CHECK(heatmap.values.shape == Shape{2, 2});
+  CHECK(page.heatmaps[1].values.at(2) == 0.25);
+  CHECK(is_undefined(page.heatmaps[1].values.at(0)));
+  CHECK(page.small_values);
+  const HeatmapPage one = heads_page(results, "a.value=z x");
+  REQUIRE(one.heatmaps.size() == 1);
+  CHECK(one.title == "Heads: a value, x z");
+  CHECK_THROWS_WITH_AS((void)heads_page(results, "value=x yz"),
+                       "--plot value=x yz: no heatmap has a title with each word of \"x yz\"; the titles are "
+                       "x y, x z",
+                       Error);
+  CHECK_THROWS_WITH_AS(
+      (void)heads_page(results, "pairs.similarity"),
+      "--plot pairs.similarity: the table pairs has a row per pair of heads; need a column of "
+      "a table with a row per head, such as entropy or contributions.share",
+      Error);
 }
 
 TEST_CASE("a tensor has a name and values") {

@@ -1,5 +1,4 @@
-#include "study/comparison.hpp"
-
+#include <algorithm>
 #include <cstdint>
 #include <regex>
 #include <string>
@@ -13,6 +12,7 @@
 #include "report/text.hpp"
 #include "results/results.hpp"
 #include "study/measure.hpp"
+#include "study/state/study_state.hpp"
 
 namespace attnctl::test {
 namespace {
@@ -27,7 +27,7 @@ Cell whole(std::int64_t number) {
 /// The results of a study of two heads, 0.0 and 0.1, with the columns `name` and `model`, which a comparison
 /// ignores, and a baseline, which is not about a head.
 Results study_of(const std::string& model, float entropy, float accuracy,
-                 const std::vector<std::string>& roles) {
+                 const std::vector<std::string>& roles, std::int64_t pairs = 100) {
   Results results;
   results.document.head.set("model", Record().set("path", model).set("family", "attention"))
       .set("corpus", Record().set("files", List{"corpus.txt"}));
@@ -37,18 +37,20 @@ Results study_of(const std::string& model, float entropy, float accuracy,
   add("heads", {"model", "component", "layer", "head", "name", "kv_head", "entropy", "entropy_count"},
       {{model, kNone, whole(0), whole(0), "0.0", whole(0), 0.25F, whole(7)},
        {model, kNone, whole(0), whole(1), "0.1", whole(1), entropy, whole(7)}});
-  add("relations", {"relation", "direction", "component", "layer", "head", "hits", "accuracy", "best"},
-      {{"nsubj", "to_head", kNone, whole(0), whole(0), whole(3), 0.5F, true},
-       {"nsubj", "to_head", kNone, whole(0), whole(1), whole(4), accuracy, false},
-       {"nsubj", "to_head", kNone, kNone, kNone, whole(1), 0.125F, false}});
-  add("positional", {"component", "layer", "head", "offset", "weight"},
-      {{kNone, whole(0), whole(1), whole(-1), 0.5F}, {kNone, whole(0), whole(1), whole(0), kNone}});
+  add("relations",
+      {"relation", "direction", "component", "layer", "head", "name", "hits", "count", "accuracy", "best"},
+      {{"nsubj", "to_head", kNone, whole(0), whole(0), "0.0", whole(3), whole(pairs), 0.5F, true},
+       {"nsubj", "to_head", kNone, whole(0), whole(1), "0.1", whole(4), whole(pairs), accuracy, false},
+       {"nsubj", "to_head", kNone, kNone, kNone, kNone, whole(1), whole(pairs), 0.125F, false}});
+  add("positional", {"component", "layer", "head", "name", "offset", "weight"},
+      {{kNone, whole(0), whole(1), "0.1", whole(-1), 0.5F},
+       {kNone, whole(0), whole(1), "0.1", whole(0), kNone}});
   Rows role_rows;
   for (std::size_t head = 0; head < roles.size(); ++head)
-    role_rows.push_back({kNone, whole(0), count_cell(head), study::text_cell(roles[head]), kNone,
-                         roles[head].empty() ? kNone : Cell(0.75F),
+    role_rows.push_back({kNone, whole(0), count_cell(head), "0." + std::to_string(head),
+                         study::text_cell(roles[head]), kNone, roles[head].empty() ? kNone : Cell(0.75F),
                          roles[head].empty() ? "none of ..." : "x"});
-  add("roles", {"component", "layer", "head", "role", "detail", "score", "rule"}, role_rows);
+  add("roles", {"component", "layer", "head", "name", "role", "detail", "score", "rule"}, role_rows);
   return results;
 }
 
@@ -98,7 +100,8 @@ TEST_CASE("a comparison finds a planted difference, and nothing else") {
   CHECK(names ==
         std::vector<std::string>{"heads 0.0 - entropy", "heads 0.1 - entropy", "heads 0.0 - entropy_count",
                                  "heads 0.1 - entropy_count", "relations 0.0 nsubj to_head hits",
-                                 "relations 0.1 nsubj to_head hits", "relations 0.0 nsubj to_head accuracy",
+                                 "relations 0.1 nsubj to_head hits", "relations 0.0 nsubj to_head count",
+                                 "relations 0.1 nsubj to_head count", "relations 0.0 nsubj to_head accuracy",
                                  "relations 0.1 nsubj to_head accuracy", "positional 0.1 offset -1 weight",
                                  "roles 0.0 sink score"});
   const auto back = differences_in(compared(b, a));
@@ -114,9 +117,9 @@ TEST_CASE("a comparison finds a planted difference, and nothing else") {
 TEST_CASE("a number that only one study defines has no difference") {
   Results a = study_of("a", 0.5F, 0.25F, {"", ""});
   Results b = a;
-  b.tables[2] = make_table(
-      "positional", a.tables[2].columns,
-      {{kNone, whole(0), whole(1), whole(-1), kNone}, {kNone, whole(0), whole(1), whole(0), kNone}});
+  b.tables[2] = make_table("positional", a.tables[2].columns,
+                           {{kNone, whole(0), whole(1), "0.1", whole(-1), kNone},
+                            {kNone, whole(0), whole(1), "0.1", whole(0), kNone}});
   const Rows rows = rows_in(compared(a, b).tables[0]);
   REQUIRE(std::get<std::string>(rows.back()[0]) == "positional");
   CHECK(rows.back()[7] == Cell(0.5F));
@@ -134,7 +137,7 @@ TEST_CASE("a comparison lists the roles that heads gained and lost") {
   const std::string page = text_of_page(results);
   CHECK(page.starts_with("a: a, b: b (2 common heads, corpus: corpus.txt) "));
   CHECK(page.find("gained broad - 0.1 lost local - 0.1 ") != std::string::npos);
-  CHECK(page.find("No number of a head differs.") != std::string::npos);
+  CHECK(page.find("No number of a head that text shows differs.") != std::string::npos);
   const std::string same = text_of_page(compared(a, a));
   CHECK(same.find("No head gained or lost a role.") != std::string::npos);
   const std::string less = text_of_page(compared(a, b, {.top = 1}));
@@ -158,11 +161,45 @@ TEST_CASE("the text of a comparison shows the largest differences first") {
   CHECK(one.find("0.2500 0.5000") == std::string::npos);
 }
 
+TEST_CASE("the text of a comparison leaves out distances and relations with few word pairs") {
+  Results a = study_of("a", 0.5F, 0.25F, {"", ""}, 99);
+  Results b = study_of("b", 0.5F, 0.75F, {"", ""});
+  for (Results* const each : {&a, &b}) {
+    const Cell weight = each == &a ? 0.25F : 0.5F;
+    each->tables.push_back(study::with_definitions(
+        make_table("distance", {"component", "layer", "head", "name", "first", "last", "weight"},
+                   {{kNone, whole(0), whole(0), "0.0", whole(1), whole(1), weight},
+                    {kNone, whole(0), whole(0), "0.0", whole(2), whole(3), weight}})));
+  }
+  const Results results = compared(a, b);
+  std::vector<std::string> names;
+  for (const auto& each : differences_in(results)) names.push_back(each.first);
+  CHECK(std::ranges::count(names, "distance 0.0 distance 1 weight") == 1);
+  CHECK(std::ranges::count(names, "distance 0.0 distance 2-3 weight") == 1);
+  CHECK(text_of_page(results).find("Largest differences") == std::string::npos);
+  CHECK(text_of_page(compared(study_of("a", 0.5F, 0.25F, {"", ""}), b)).find("relations.accuracy") !=
+        std::string::npos);
+}
+
+TEST_CASE("models of different families or shapes are named in the text of a comparison") {
+  const Results a = study_of("a", 0.5F, 0.25F, {"", ""});
+  const char* const line = "The models have different architectures";
+  CHECK(text_of_page(compared(a, a)).find(line) == std::string::npos);
+  for (const auto& [family, layers] : {std::pair("bert", 2), std::pair("attention", 3)}) {
+    Results like = a;
+    like.document.head.fields[0].second =
+        Record().set("path", "a").set("family", "attention").set("layers", 2);
+    Results b = a;
+    b.document.head.fields[0].second = Record().set("path", "b").set("family", family).set("layers", layers);
+    CHECK(text_of_page(compared(like, b)).find(line) != std::string::npos);
+  }
+}
+
 TEST_CASE("heads that are in only one study are counted, and an error if there are no others") {
   const Results a = study_of("a", 0.5F, 0.25F, {"", "local"});
   Results b = study_of("b", 0.5F, 0.25F, {""});
   const auto head = [](std::int64_t layer) {
-    return Rows{{"b", kNone, whole(layer), whole(0), "x", whole(0), 0.5F, whole(7)}};
+    return Rows{{"b", kNone, whole(layer), whole(0), std::to_string(layer) + ".0", whole(0), 0.5F, whole(7)}};
   };
   b.tables.erase(b.tables.begin() + 1, b.tables.begin() + 3);
   b.tables[0] = make_table("heads", a.tables[0].columns, head(0));

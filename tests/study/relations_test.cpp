@@ -68,10 +68,11 @@ TEST_CASE("intervals have the binomial width and cover the share in 95 % of case
   int covered = 0;
   double width = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const auto interval = drawn(50, {0.3}, seed).interval(0);
-    REQUIRE(interval);
-    covered += interval->low <= 0.3 && 0.3 <= interval->high ? 1 : 0;
-    width += (interval->high - interval->low) / 200;
+    const auto estimate = drawn(50, {0.3}, seed).estimate(0);
+    REQUIRE(estimate);
+    const ConfidenceInterval interval = estimate->interval();
+    covered += interval.low <= 0.3 && 0.3 <= interval.high ? 1 : 0;
+    width += (interval.high - interval.low) / 200;
   }
   CHECK(covered >= 182);  // expected: 190
   CHECK(covered <= 199);
@@ -80,10 +81,10 @@ TEST_CASE("intervals have the binomial width and cover the share in 95 % of case
 
 TEST_CASE("intervals of constant answers, of paired differences and of too few groups") {
   const GroupScores sure = drawn(7, {1.0, 1.0, 0.5}, 1);
-  const auto share = sure.interval(0, kOddBlocks);
+  const auto share = sure.estimate(0, kOddBlocks);
   REQUIRE(share);
-  CHECK(share->low == doctest::Approx(0.98).epsilon(0.005));
-  CHECK(share->high == 1);
+  CHECK(share->interval().low == doctest::Approx(0.98).epsilon(0.005));
+  CHECK(share->interval().high == 1);
   const auto same = sure.estimate(0, kOddBlocks, ScoredBaseline{.answer = 1});
   CHECK(same->share == 0);
   CHECK(same->difference_interval().low < -0.005);
@@ -97,10 +98,10 @@ TEST_CASE("intervals of constant answers, of paired differences and of too few g
   CHECK((gain->count == 7 * 32 && gain->clusters == 32));
   GroupScores few(1);
   few.group(0)[0] = 10;
-  CHECK_FALSE(few.interval(0));
+  CHECK_FALSE(few.estimate(0));
   few.group(40)[0] = 1;
-  CHECK(few.interval(0));
-  CHECK_FALSE(few.interval(0, kOddBlocks));
+  CHECK(few.estimate(0));
+  CHECK_FALSE(few.estimate(0, kOddBlocks));
 }
 
 TEST_CASE("best() uses even blocks and prefers the first of equal answers") {

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "report/text.hpp"
 #include "study/measure.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
@@ -147,6 +148,8 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
       colours.insert((*it)[1]);
     return colours;
   };
+  CHECK(result.out.find(">Layer<") != std::string::npos);
+  CHECK(result.out.find(">Head<") != std::string::npos);
   const std::set<std::string> induction = colours_of("<tspan fill=\"([^\"]*)\">I<");
   CHECK(induction.size() == 1);
   CHECK(colours_of("<g fill=\"([^\"]*)\"><text[^>]*>I<") == induction);  // the legend
@@ -244,7 +247,7 @@ TEST_CASE("the text says which roles have too few cases, and suggests random mod
     return run_attnctl(words).out;
   };
   const std::string page = text({"--format", "text"});
-  CHECK(page.find("Roles (I induction)") != std::string::npos);
+  CHECK(page.find("Roles (I induction) by layer and head\n") != std::string::npos);
   CHECK(page.find("Too few cases for positional, sink, local, broad (need 10 sentences)") !=
         std::string::npos);
   CHECK(page.find("--null-model 5") != std::string::npos);
@@ -310,6 +313,18 @@ TEST_CASE(
     CHECK(role["random"].get<double>() > role["null"].get<double>() - 0.05);
   }
   CHECK(induction == 5);
+}
+
+TEST_CASE("the text shows the null and random models only for roles whose rules use them") {
+  const study::StudyShape shape{.heads = {{.id = {0, 0}, .name = "0.0", .component = {}}}};
+  study::StudyResults results;
+  const ShareEstimate sure{0.95, 0.01, 1000, 50};
+  results.evidence = {{0, "sink", "", 0.95, 0.25, sure, 9, {}, 1, 0.375},
+                      {0, "broad", "", 0.95, 1, sure, 9, {}, 1, 0.995}};
+  study::add_roles(results, shape);
+  const std::string page = report::text_page(results.text, {});
+  CHECK_MESSAGE(page.find(" 0.950  0.250         -   0.375 ") != std::string::npos, page);
+  CHECK_MESSAGE(page.find(" 0.950      -         -       - ") != std::string::npos, page);
 }
 
 TEST_CASE("a head that is local and positional is only called positional") {

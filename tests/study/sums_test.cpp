@@ -199,16 +199,16 @@ TEST_CASE("RatioSums::interval agrees with SciPy") {
   CHECK(rest.rows() == 27);
   CHECK(*rest.mean() == doctest::Approx(12.5 / 27));
   CHECK(*rest.null() == doctest::Approx(4.5 / 27));
-  CHECK(rest.interval()->low == doctest::Approx(0.2124434).epsilon(1e-5));
-  CHECK(rest.interval()->high == doctest::Approx(0.7336889).epsilon(1e-5));
+  CHECK(rest.estimate()->interval().low == doctest::Approx(0.2124434).epsilon(1e-5));
+  CHECK(rest.estimate()->interval().high == doctest::Approx(0.7336889).epsilon(1e-5));
   StateWriter out;
   save_state(out, rest);
   StateReader in(out.bytes(), "state");
   RatioSums read;
   load_state(in, read);
   CHECK(in.at_end());
-  CHECK(read.interval()->low == rest.interval()->low);
-  CHECK_FALSE(sums.interval().has_value());
+  CHECK(read.estimate()->interval().low == rest.estimate()->interval().low);
+  CHECK_FALSE(sums.estimate().has_value());
   // Rows are added to their sentence, and merging ends the last sentence.
   RatioSums rows, merged;
   for (const auto& [sequence, weight] : std::vector<std::pair<std::size_t, double>>{{1, 0.5}, {1, 1}, {3, 0}})
@@ -220,10 +220,10 @@ TEST_CASE("RatioSums::interval agrees with SciPy") {
   CHECK(*merged.mean() == 0.5);
   CHECK(*merged.null() == 0.25);
   sums.add({5, 1, 5});
-  CHECK_FALSE(sums.interval().has_value());  // only one sentence
+  CHECK_FALSE(sums.estimate().has_value());  // only one sentence
   sums.add({1, 1, 5});
-  CHECK(sums.interval()->low == doctest::Approx(0.0033189).epsilon(1e-4));
-  CHECK(sums.interval()->high == doctest::Approx(0.9985222).epsilon(1e-4));
+  CHECK(sums.estimate()->interval().low == doctest::Approx(0.0033189).epsilon(1e-4));
+  CHECK(sums.estimate()->interval().high == doctest::Approx(0.9985222).epsilon(1e-4));
 }
 
 TEST_CASE("intervals of shares and differences agree with SciPy") {

@@ -47,6 +47,13 @@ fs::path follow_links(fs::path path, const std::string& name) {
   fail_with_errno(name, "open", ELOOP);
 }
 
+[[noreturn]] void fail_to_create(const fs::path& path, const std::string& name, const char* what, int error) {
+  if (error == ENOENT)
+    fail(Status::environment, "{}: the folder {} does not exist; create it first", name,
+         escaped(path.parent_path().native()));
+  fail_with_errno(name, what, error);
+}
+
 Descriptor open_in_place(const fs::path& path, const std::string& name) {
   while (true) {
     Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
@@ -157,7 +164,7 @@ OutputFile::OutputFile(const fs::path& path) : OutputFile() {
     descriptor_ = Descriptor(::open(hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     return descriptor_.number() >= 0;
   });
-  if (temporary_.empty()) fail_with_errno(name_, "create a temporary file in its directory", errno);
+  if (temporary_.empty()) fail_to_create(path_, name_, "create a temporary file in its directory", errno);
   remembered_ = remember_temporary(temporary_.string());
 }
 
@@ -262,7 +269,7 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   created_ = ::mkdir(path_.c_str(), 0777) == 0;
   const int error = errno;
   std::error_code ignored;
-  if (!created_ && !fs::is_directory(path_, ignored)) fail_with_errno(name_, "create a directory", error);
+  if (!created_ && !fs::is_directory(path_, ignored)) fail_to_create(path_, name_, "create a directory", error);
   if (created_) remember(path_.string());
   if (::access(path_.c_str(), W_OK | X_OK) != 0) fail_with_errno(name_, "write to this directory", errno);
 

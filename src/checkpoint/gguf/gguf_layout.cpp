@@ -113,8 +113,11 @@ class GgufLayoutReader {
     const auto count = number<std::uint64_t>(what);
     const std::size_t left = file_.bytes().size() - at_;
     if (count > left / each) {
-      refuse(file_.name(), "{} @byte {}: got a count of {}, need at most {} for the {} bytes that follow",
-             what, where, count, left / each, left);
+      refuse(
+          file_.name(),
+          "{} @byte {}: got a count of {}, need at most {} for the {} bytes that follow; was it downloaded "
+          "whole?",
+          what, where, count, left / each, left);
     }
     return count;
   }

@@ -54,6 +54,8 @@ void apply_show(AnalysisRequest& request) {
   const bool picture = writes_picture(request.output);
   if (!picture && !format.empty() && format != "text")
     fail(Status::usage, "--show needs --format text, svg, png or pdf, got {}", format);
+  if (picture && !request.inspect.from.empty())
+    fail(Status::usage, "--show and --from are two pictures: remove one of them, or use --format text");
   if (request.inspect.weighting == analysis::Weighting::norm && !picture) {
     fail(Status::usage,
          "--show: text can only draw values from 0 to 1, and those of --weighting norm may be larger; use "
@@ -63,6 +65,23 @@ void apply_show(AnalysisRequest& request) {
   request.include = "patterns";
   request.include_given = true;
   if (request.output.path.empty() && request.output.format.empty()) request.output.format = "text";
+}
+
+/// Adds a warning for each of --sort, --top and --to that does not change the results in the chosen format.
+void warn_unused_analysis_options(const inspect::InspectRequest& request, bool with_inputs,
+                                  Warnings& warnings) {
+  using inspect::Form;
+  const Form form = request.form;
+  const bool text = form == Form::text;
+  const bool lists = form == Form::document || form == Form::tables;
+  const bool has_lists = lists && (!request.from.empty() || request.includes.has("logits"));
+  if (!request.sort.empty() && !text) warnings.add("unused_sort", "--sort sorts only text");
+  if (request.top && !text && !has_lists)
+    warnings.add("unused_top",
+                 fmt::format("--top changes only text{}",
+                             with_inputs ? " and, in json and csv, the answer to --from and logits" : ""));
+  if (!request.to.empty() && form == Form::pictures)
+    warnings.add("unused_to", "--to does not change pictures, which show the weights on all keys");
 }
 
 void write_npz(inspect::Inspection& inspection, const Target& target, bool compress, Session& session) {
@@ -82,7 +101,8 @@ void run_analysis(AnalysisRequest options) {
   request.form = target.format.form;
   request.format = target.format.name;
   if (!target.all_columns) request.columns = options.output.columns;
-  if (const std::string& plot = options.output.plot; !plot.empty() && !options.include_given) {
+  if (const std::string plot = options.output.plot.substr(0, options.output.plot.find('='));
+      !plot.empty() && !options.include_given) {
     // Computes only the table of this column.
     const std::string table = plot.substr(0, plot.find('.'));
     const std::vector<std::string> names = inspect::include_names(!options.with_inputs);
@@ -96,12 +116,12 @@ void run_analysis(AnalysisRequest options) {
   const bool read = request.form == inspect::Form::text || request.form == inspect::Form::pictures;
   if (read && !request.from.empty() && !options.include_given) {
     // Shows only the answer to --from and, with --sort COLUMN or --columns, the table of heads.
-    request.includes.patterns = false;
+    request.includes.set("patterns", false);
     std::vector<std::string> columns = request.columns;
     if (!request.sort.empty() && !request.sorts_answers()) columns.push_back(request.sort);
-    request.includes.metrics = !columns.empty();
-    request.includes.weights =
-        std::ranges::any_of(columns, [](const std::string& name) { return name.ends_with("_rank"); });
+    request.includes.set("metrics", !columns.empty());
+    const auto is_rank = [](const std::string& name) { return name.ends_with("_rank"); };
+    request.includes.set("weights", std::ranges::any_of(columns, is_rank));
   }
   request.draw = !options.show.empty();
   request.draw_layers = request.draw && options.selection.heads.empty();
@@ -118,6 +138,7 @@ void run_analysis(AnalysisRequest options) {
     subject.grid = axial_grid(options.selection, options.inputs, open.model, subject.batch);
   }
   inspect::Inspection inspection(request, std::move(subject), session.context());
+  warn_unused_analysis_options(request, options.with_inputs, session.warnings);
   if (request.form == inspect::Form::arrays) {
     warn_unused_options(target, options.output, session.warnings);
     if (!request.from.empty())
@@ -128,6 +149,11 @@ void run_analysis(AnalysisRequest options) {
     Results results;
     results.document.head.set("model", analysis::model_record(open.model));
     results.append(inspection.run());
+    if (request.form == inspect::Form::text && options.with_inputs && !options.include_given &&
+        request.from.empty()) {
+      results.text.emplace_back(
+          TextLine{"", "--from WORD shows what a word attends to, --show LAYER.HEAD a pattern"});
+    }
     writer.write("attnctl.analysis/2", std::move(results));
   }
   print_warnings(session);
@@ -229,8 +255,8 @@ void add_result_options(Command& command, AnalysisRequest& request) {
         "rollout_last_layer,flow,contributions,output_rank,mixing,routing,largest_value,inputs,texts";
     by_word = ", or the heads of --from by their weights on this word of --to";
     of_answers =
-        "; with --from: of keys per head (default: 5) and, with --sort WORD, of heads; with logits: of "
-        "tokens (default: 5)";
+        "; with --from: of keys per head (default: 5; json, csv: all) and, with --sort WORD, of heads; with "
+        "logits: of tokens (default: 5)";
   }
   std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
   if (!request.with_inputs)

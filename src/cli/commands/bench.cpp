@@ -183,7 +183,7 @@ class BenchStages {
       fail(Status::environment, "$TMPDIR: is not a directory; set it to a directory for temporary files");
     OutputFile out(folder / fmt::format("attnctl-bench-{}", getpid()));  // never committed: no file remains
     inspect::InspectRequest request;
-    request.includes.patterns = true;
+    request.includes.set("patterns", true);
     request.selection = selection_;
     request.form = form;
     Warnings unused;

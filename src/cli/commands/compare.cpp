@@ -7,9 +7,10 @@
 #include <system_error>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include "cli/commands.hpp"
 #include "cli/commands/study.hpp"
-#include "study/comparison.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -18,6 +19,13 @@ struct CompareOptions : StudyScope {
   std::string a, b;  // models if --input is given, else state files
   std::optional<std::size_t> top;
 };
+
+/// Returns the one file that matches a pattern. Throws Error(usage) if several files match.
+std::string matching_file(const std::string& pattern) {
+  const std::vector<std::string> files = matching_files(pattern);
+  if (files.size() == 1) return files[0];
+  fail(Status::usage, "{}: matches {} files, need one", escaped(pattern), files.size());
+}
 
 /// Reads a state file. Throws Error if not all blocks of the study are done.
 study::StudyState finished_state(const std::string& file) {
@@ -31,7 +39,7 @@ study::StudyState finished_state(const std::string& file) {
     fail(Status::bad_input,
          "{}: the study is not finished ({}); give a state with all blocks, such as that of attnctl merge "
          "--state",
-         escaped(file), counted(state.blocks_done(), "block is done", "blocks are done"));
+         escaped(file), state.done_text());
   return state;
 }
 
@@ -73,13 +81,15 @@ void compare(const CompareOptions& options) {
     state.check_data(!options.measures.empty(), session.warnings);
     results.push_back(study::study_results(state, session.pool));
     for (const Warning& warning : state.warnings())
-      session.warnings.add(warning.code, warning.message, warning.count);
+      if (warning.code != "unlike_kernels")
+        session.warnings.add(warning.code, warning.message, warning.count);
     kernels.insert(state.kernels().begin(), state.kernels().end());
   }
   if (kernels.size() > 1)
     session.warnings.add("unlike_kernels",
-                         "the studies were computed with different kernels, which round differently",
-                         kernels.size());
+                         fmt::format("the studies were computed with {} different kernels, which round "
+                                     "differently: {}",
+                                     kernels.size(), fmt::join(kernels, "+")));
   const auto sentences = [&states](std::size_t i) { return states[i].counts().sentences; };
   if (sentences(0) != sentences(1))
     session.warnings.add("unlike_sentences",
@@ -103,7 +113,8 @@ Command compare_command() {
     command.add({{.names = name, .target = &target, .help = help, .type = "STATE|MODEL", .required = true}});
   };
   argument("A", options->a,
-           "Without --input: a state file of attnctl study --state. With --input: a model, as MODEL of "
+           "Without --input: a state file of attnctl study --state, or a quoted pattern that matches one. "
+           "With --input: a model, as MODEL of "
            "attnctl study");
   argument("B", options->b, "The study or model to compare with A; the differences are B - A");
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
@@ -126,7 +137,11 @@ Command compare_command() {
       "  attnctl study data/tiny-bert --input data/sentences.txt --state a.state && attnctl study "
       "data/tiny-llama --input data/sentences.txt --state b.state && attnctl compare a.state b.state "
       "--format text";
-  command.action = [options] { compare(*options); };
+  command.action = [options] {
+    if (options->inputs.items.empty())
+      for (std::string* const file : {&options->a, &options->b}) *file = matching_file(*file);
+    compare(*options);
+  };
   return command;
 }
 

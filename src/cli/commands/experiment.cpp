@@ -538,7 +538,7 @@ textbook::ExperimentResult run_kinds(const ExperimentOptions& request, Session& 
       .set("d_head", attention.d_head)
       .set("d_value", attention.d_value)
       .set("causal", batch.sequences.front().causal.value_or(attention.causal))
-      .set("kinds", List(request.kinds.begin(), request.kinds.end()))
+      .set("kinds", request.kinds)
       .set("grid", request.grid.empty() ? Value() : Value(request.grid));
   return result;
 }

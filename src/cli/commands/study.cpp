@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -124,9 +126,10 @@ void require_study_scope(const StudyScope& scope) {
       *scope.settings.corpus.stride > *scope.settings.corpus.max_length)
     fail(Status::usage, "--stride: got {}, need at most --max-length {}", *scope.settings.corpus.stride,
          *scope.settings.corpus.max_length);
-  if (!scope.output.plot.empty() && study::definition_of(scope.output.plot) == nullptr)
+  const std::string plot = scope.output.plot.substr(0, scope.output.plot.find('='));
+  if (!plot.empty() && study::definition_of(plot) == nullptr)
     fail(Status::usage, "--plot {}: no measure has this column; attnctl explain lists the columns",
-         escaped(scope.output.plot));
+         escaped(plot));
 }
 
 OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
@@ -149,13 +152,14 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
     settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
   if (scope.measures.empty())
     measures = study::within_limit(measures, settings.selection.heads.size(), warnings);
-  for (const study::MeasureRow* const row : measures) {
-    const auto& files = settings.corpus.files;
+  const auto& files = settings.corpus.files;
+  std::erase_if(measures, [&](const study::MeasureRow* row) {
     const auto usable = std::ranges::find_first_of(files, row->formats, {}, &study::CorpusFile::format);
-    if (scope.measures.empty() || row->formats.empty() || usable != files.end()) continue;
+    if (row->formats.empty() || usable != files.end()) return false;
+    if (scope.measures.empty()) return true;
     fail(Status::usage, "--measures {}: got {}, need {}", row->name, escaped(files[0].path.c_str()),
          row->needs);
-  }
+  });
   settings.measures = std::move(measures);
   return study;
 }
@@ -173,8 +177,12 @@ study::StudyState compute_study(OpenStudy& study, Session& session, const study:
   const study::StudySettings& settings = study.settings;
   const study::StudyInput input = study.input();
   study::StudyBeginning beginning = study::begin_study(input, session.pool, session.progress);
-  if (resumed)
-    study::require_same_study(resumed->header(), escaped(*checkpoint.path), beginning.header, "this command");
+  if (resumed) {
+    const std::string name = escaped(*checkpoint.path);
+    study::require_same_study(resumed->header(), name, beginning.header, "this command");
+    if (!session.options.quiet)
+      std::fprintf(stderr, "attnctl: continues %s: %s\n", name.c_str(), resumed->done_text().c_str());
+  }
   study::StudyState state = resumed ? std::move(*resumed) : study::StudyState(std::move(beginning.header));
   Warnings ignored;  // random_twins() repeats the warnings of open_model()
   const std::vector<model::Model> null_models =
@@ -208,6 +216,17 @@ Results finished_study(const study::StudyState& state, bool named, Session& sess
                           .set("kernel", study::kernel_names(state)));
   results.append(study::study_results(state, session.pool));
   return results;
+}
+
+/// Prints the warnings of the session and those of the state, which a page of text on stdout already has.
+/// `target` is null for one of several shards, which is never complete.
+void print_study_warnings(const study::StudyState& state, const Target* target, Session& session) {
+  if (target == nullptr || !target->is_page()) {
+    for (const Warning& warning : state.warnings())
+      if (target != nullptr || warning.code != "partial")
+        session.warnings.add(warning.code, warning.message, warning.count);
+  }
+  print_warnings(session);
 }
 
 void add_result_options(Command& command, CommandOptions& options) {
@@ -275,10 +294,7 @@ void run_study_command(const StudyOptions& options) {
   if (state_file) state.write(*state_file);
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
   if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
-  if (target && target->is_page()) return print_warnings(session);      // the page has those of the state
-  for (const Warning& warning : state.warnings())
-    session.warnings.add(warning.code, warning.message, warning.count);
-  print_warnings(session);
+  print_study_warnings(state, target ? &*target : nullptr, session);
 }
 
 struct MergeOptions : CommandOptions {
@@ -331,8 +347,8 @@ void list_states(const MergeOptions& options) {
                     blocks ? count_cell(*blocks) : Cell(), blocks.has_value()});
   }
   const Table table = make_table("states", {"file", "model", "blocks", "of", "finished"}, std::move(rows));
-  Results results{.tables = {table}, .text = {TextTable{"", table}}};
-  results.document.sections.push_back({"states", "state", table});
+  Results results{.text = {TextTable{"", table}}};
+  results.add_table("state", table);
   writer.write("attnctl.states/2", std::move(results));
   print_warnings(session);
 }
@@ -360,12 +376,7 @@ void merge(const MergeOptions& options) {
   if (!options.partial && !state.complete()) refuse_partial(state, shards, std::move(unfinished));
   if (state_file) state.write(*state_file);
   output.write(finished_study(state, false, session));
-  if (state.kernels().size() > 1 && !target.is_page()) {
-    session.warnings.add("unlike_kernels",
-                         "the states were computed with different kernels, which round differently",
-                         state.kernels().size());
-  }
-  print_warnings(session);
+  print_study_warnings(state, &target, session);
 }
 
 // --- plan
@@ -431,7 +442,8 @@ Command merge_command() {
       {{.names = "STATE",
         .target = &options->states,
         .help =
-            "State files of the shards of one study, written by attnctl study with --state or --checkpoint",
+            "State files of the shards of one study, written by attnctl study with --state or --checkpoint, "
+            "or a quoted pattern such as 's*.state'",
         .type = "FILE",
         .required = true},
        {"--state", &options->state, "Also write the merged state to FILE, which can be merged again", "FILE"},
@@ -449,7 +461,13 @@ Command merge_command() {
       "  attnctl study data/tiny-bert --input data/sentences.txt --state all.state && attnctl merge "
       "all.state --format text\n"
       "  attnctl merge --status . --format text";
-  command.action = [options] { options->status ? list_states(*options) : merge(*options); };
+  command.action = [options] {
+    std::vector<std::string> states;
+    for (const std::string& state : options->states)
+      std::ranges::move(matching_files(state), std::back_inserter(states));
+    options->states = std::move(states);
+    options->status ? list_states(*options) : merge(*options);
+  };
   return command;
 }
 

@@ -38,8 +38,9 @@ struct OpenStudy {
 
   [[nodiscard]] study::StudyInput input() { return {settings, open.model, open.vocabulary, open.encoder}; }
 };
-/// Opens the model and completes the settings. Without --measures, leaves out measures that are limited to
-/// fewer heads than are selected, with a warning. Throws Error(usage) for a measure that cannot be computed.
+/// Opens the model and completes the settings. Without --measures, leaves out measures whose annotation no
+/// input format can have, and, with a warning, those that are limited to fewer heads than are selected.
+/// Throws Error(usage) for a measure that cannot be computed.
 [[nodiscard]] OpenStudy open_study(const StudyScope& scope, Warnings& warnings);
 
 struct CheckpointOptions {

@@ -45,20 +45,6 @@ void add_ordered(Command& command, const char* name, const char* type, const std
               {{.names = name, .target = std::move(target), .help = help, .type = type, .in_order = true}});
 }
 
-/// Returns the files that match a pattern of --input, sorted, or `value` itself if it is not a pattern or is
-/// the name of a file. Throws Error(environment) if no file matches.
-std::vector<std::string> matching_files(const std::string& value) {
-  std::error_code ignored;
-  if (value.find_first_of("*?[") == std::string::npos || std::filesystem::exists(value, ignored))
-    return {value};
-  glob_t found = {};  // glob() sorts by bytes, because the program sets no locale
-  const int status = glob(value.c_str(), 0, nullptr, &found);
-  const std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  if (status != 0) fail(Status::environment, "{}: no file matches this pattern", escaped(value));
-  return files;
-}
-
 void add_items(Command& command, InputOptions& options, std::vector<InputItem>& items, const char* name,
                InputKind kind, const char* type, const std::string& help) {
   const bool text = kind == InputKind::text && &items == &options.items;
@@ -70,18 +56,31 @@ void add_items(Command& command, InputOptions& options, std::vector<InputItem>& 
   });
 }
 
+/// Returns whether a text looks like the name of a file of inputs.
+bool names_inputs(const std::string& text) {
+  constexpr std::string_view kInputExtensions[] = {".txt",   ".jsonl", ".json", ".conllu",
+                                                   ".conll", ".npy",   ".gz",   ".zst"};
+  const std::string extension = std::filesystem::path(lower_case(text)).extension().string();
+  return text.find_first_of(" \t\n") == std::string::npos &&
+         std::ranges::find(kInputExtensions, extension) != std::end(kInputExtensions);
+}
+
 void add_texts(Command& command, InputOptions& options) {
   add_ordered(
       command, "TEXT", "", "Text, as with --text; the name of an existing file is an error",
       [&options](const std::string& value) {
         std::error_code ignored;
         if (std::filesystem::is_directory(value, ignored))
-          fail(Status::usage,
-               "{0}: is a folder, and only one MODEL can be given; to compare two models, use attnctl compare "
-               "MODEL {0} --input FILE; for this text, give --text {0}",
-               escaped(value));
+          fail(
+              Status::usage,
+              "{0}: is a folder, and only one MODEL can be given; to compare two models, use attnctl compare "
+              "MODEL {0} --input FILE; for this text, give --text {0}",
+              escaped(value));
         if (std::filesystem::exists(value, ignored))
           fail(Status::usage, "{0}: is a path; give --input {0}, or --text {0} for this text",
+               escaped(value));
+        if (names_inputs(value))
+          fail(Status::usage, "{0}: no such file; give --input FILE, or --text {0} for this text",
                escaped(value));
         options.items.push_back({InputKind::text, value});
         options.after_text = true;
@@ -118,6 +117,18 @@ void add_picture_options(Command& command, report::PictureOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> matching_files(const std::string& value) {
+  std::error_code ignored;
+  if (value.find_first_of("*?[") == std::string::npos || std::filesystem::exists(value, ignored))
+    return {value};
+  glob_t found = {};  // glob() sorts by bytes, because the program sets no locale
+  const int status = glob(value.c_str(), 0, nullptr, &found);
+  const std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  if (status != 0) fail(Status::environment, "{}: no file matches this pattern", escaped(value));
+  return files;
+}
 
 void add_model_options(Command& command, ModelOptions& options) {
   command.add({{.names = "MODEL",
@@ -265,7 +276,8 @@ void add_plot_option(Command& command, OutputOptions& options, std::vector<std::
   command.add("Output", {{.names = "--plot",
                           .target = &options.plot,
                           .help = "With svg, png, pdf: draw this column of a table by layer and head, such "
-                                  "as entropy; for a table other than heads: TABLE.COLUMN",
+                                  "as entropy; for a table other than heads: TABLE.COLUMN; =WORDS after it "
+                                  "draws only the heatmaps whose titles contain each word",
                           .type = "COLUMN",
                           .offered = std::move(columns)}});
 }

@@ -34,6 +34,10 @@ struct InputItem {
   }
 };
 
+/// Returns the files that match a pattern of --input, sorted, or `value` itself if it is not a pattern or is
+/// the name of a file. Throws Error(environment) if no file matches.
+[[nodiscard]] std::vector<std::string> matching_files(const std::string& value);
+
 struct InputOptions {
   std::vector<InputItem> items;    // inputs, in the order of the command line
   std::vector<InputItem> targets;  // texts or ids; the k-th target belongs to the k-th input

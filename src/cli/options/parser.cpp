@@ -32,11 +32,6 @@ bool is_vector(const Option& option) {
   return targets<std::vector<std::string>*, std::vector<std::size_t>*>(option);
 }
 
-std::string default_type(const Option& option) {
-  if (!option.takes_value()) return "";
-  return targets<std::string*, std::optional<std::string>*, WordList*, Function>(option) ? "TEXT" : "NUMBER";
-}
-
 std::string limits_text(const Range& range) {
   return range.whole ? fmt::format("{:.0f} to {:.0f}", range.first, range.last)
                      : fmt::format("{:g} to {:g}", range.first, range.last);
@@ -262,7 +257,8 @@ void store_in_order(const CLI::App& app, const OrderedOptions& ordered) {
     if (!used.contains(option)) std::ranges::for_each(option->results(), target);
 }
 
-void build(CLI::App& app, const Command& command) {
+/// Adds the options and subcommands to `app`, and the names of options that take a value to `with_value`.
+void build(CLI::App& app, const Command& command, std::set<std::string>& with_value) {
   if (command.version) app.set_version_flag("--version", command.version);
   if (!command.footer.empty()) app.footer(command.footer);
   OrderedOptions ordered;
@@ -271,6 +267,8 @@ void build(CLI::App& app, const Command& command) {
     const std::string text = usage_text(option, command);
     if (!text.empty()) added->option_text(text);
     if (option.in_order) ordered.emplace(added, std::get<Function>(option.target));
+    const WordList names = option.all_names();
+    if (option.takes_value()) with_value.insert(names.begin(), names.end());
   }
   for (const Option& option : command.options) {
     const std::string name = option.all_names().back();
@@ -284,28 +282,18 @@ void build(CLI::App& app, const Command& command) {
     });
   if (!command.subcommands.empty()) app.require_subcommand(0, 1);
   for (const Command& subcommand : command.subcommands)
-    build(*app.add_subcommand(subcommand.name, subcommand.about), subcommand);
-}
-
-bool has_value_option(const Command& command, const std::string& name) {
-  const auto has_name = [&](const Option& option) {
-    const WordList names = option.all_names();
-    return option.takes_value() && std::ranges::find(names, name) != names.end();
-  };
-  const auto has_option = [&](const Command& each) { return has_value_option(each, name); };
-  return std::ranges::any_of(command.options, has_name) ||
-         std::ranges::any_of(command.subcommands, has_option);
+    build(*app.add_subcommand(subcommand.name, subcommand.about), subcommand, with_value);
 }
 
 /// Returns the arguments in reverse, as CLI11 expects. Splits `--title=` into the option and an empty value,
-/// because CLI11 would use the next argument as the value.
-WordList arguments_of(const Command& root, int argc, char** argv) {
+/// because CLI11 would use the next argument as the value. `with_value` are the names of options with values.
+WordList arguments_of(const std::set<std::string>& with_value, int argc, char** argv) {
   WordList words;
   char** const end = std::find(argv + 1, argv + argc, std::string_view("--"));  // of the options
   for (int i = argc; i-- > 1;) {
     std::string word = argv[i];
     if (argv + i < end && word.starts_with("--") && word.ends_with('=') &&
-        has_value_option(root, word.substr(0, word.size() - 1))) {
+        with_value.contains(word.substr(0, word.size() - 1))) {
       words.emplace_back();
       word.pop_back();
     }
@@ -343,7 +331,9 @@ std::string argument_fault(const ParsedCommand& parsed, std::string error) {
     WordList known;
     for (const CLI::Option* option : parsed.app.get_options()) known.push_back(option->get_name());
     const std::string name(attnctl::split(*found, '=').front());
-    return fmt::format("unknown option {}{}", escaped(name), did_you_mean(name, known));
+    const bool windows = name == "--truncate" && std::ranges::find(known, "--stride") != known.end();
+    return fmt::format("unknown option {}{}", escaped(name),
+                       windows ? " (--stride cuts long texts into windows)" : did_you_mean(name, known));
   }
   if (parsed.command.subcommands.empty()) return fmt::format("unexpected argument \"{}\"", escaped(*found));
   const std::vector<Command>& known = parsed.command.subcommands;
@@ -377,7 +367,8 @@ WordList Option::all_names() const {
 }
 
 std::string Option::value_text() const {
-  std::string text = type.empty() ? default_type(*this) : type;
+  const bool words = targets<std::string*, std::optional<std::string>*, WordList*, Function>(*this);
+  std::string text = !type.empty() || !takes_value() ? type : words ? "TEXT" : "NUMBER";
   if (!allowed.empty() && type.empty()) text += fmt::format(":{{{}}}", fmt::join(allowed, ","));
   if (!range) return text;
   if (range->name.empty()) return text + ":" + limits_text(*range);
@@ -395,9 +386,10 @@ void Command::add(const std::string& group, std::vector<Option> added) {
 
 std::variant<const Command*, std::string> parse_command_line(const Command& root, int argc, char** argv) {
   CLI::App app{root.about, root.name};
-  build(app, root);
+  std::set<std::string> with_value;
+  build(app, root, with_value);
   try {
-    app.parse(arguments_of(root, argc, argv));
+    app.parse(arguments_of(with_value, argc, argv));
   } catch (const CLI::CallForHelp&) {
     return wrapped_help(app.help());  // the help of the subcommand on the command line
   } catch (const CLI::CallForVersion& version) {

@@ -58,6 +58,17 @@ const Format* format_of_extension(const OutputOptions& options) {
   return nullptr;
 }
 
+/// Returns whether a path is that of a folder, which may not exist yet if the path ends with a slash.
+bool names_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return path.native().ends_with('/') || std::filesystem::is_directory(path, ignored);
+}
+
+/// Returns whether the command writes folders of CSV tables.
+bool writes_folders(const OutputOptions& options) {
+  return options.default_table.empty() && std::ranges::find(options.formats, "csv") != options.formats.end();
+}
+
 const Format& resolve_format(const OutputOptions& options, const Format* by_extension, bool to_stdout) {
   const Format* const by_name = format_with(&Format::name, options.format);
   if (by_name != nullptr && by_extension != nullptr && by_name != by_extension) {
@@ -66,18 +77,24 @@ const Format& resolve_format(const OutputOptions& options, const Format* by_exte
   }
   if (by_name != nullptr) return *by_name;
   if (by_extension != nullptr) return *by_extension;
+  if (!to_stdout && names_folder(options.path) && writes_folders(options))
+    return *format_with(&Format::name, "csv");
   return *format_with(&Format::name, to_stdout && isatty(STDOUT_FILENO) == 1 ? "text" : "json");
 }
 
-void check_output_type(const Target& target) {
+void check_output_type(const Target& target, const OutputOptions& options) {
   std::error_code ignored;
   // Reads the status only once, because another run may create the directory at any time.
   const std::filesystem::file_status found = std::filesystem::status(target.path, ignored);
-  const bool directory = is_directory(found);
+  const bool directory = is_directory(found) || target.path.native().ends_with('/');
   const bool folder_wanted = target.is_folder();
   if (directory && !folder_wanted) {
-    fail(Status::environment, "{}: is a directory, but {} is written to one file; give the path of a file",
-         escaped(target.path.string()), target.format.name);
+    const bool table = !target.table.empty() && options.default_table.empty();
+    fail(Status::environment, "{}: is a directory, but {} is written to one file; give the path of a file{}",
+         escaped(target.path.string()), table ? "--table " + options.table : std::string(target.format.name),
+         !writes_folders(options) ? ""
+         : table                  ? ", or leave out --table"
+                                  : ", or --format csv for a folder of tables");
   }
   if (folder_wanted && !directory && exists(found)) {
     fail(Status::environment,
@@ -175,7 +192,8 @@ bool writes_picture(const OutputOptions& options) {
 Target resolve_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
                       std::vector<OutputPath> others) {
   const bool to_stdout = options.path.empty() || options.path == "-";
-  const Format* const by_extension = to_stdout ? nullptr : format_of_extension(options);
+  const bool folder = !to_stdout && options.format.empty() && names_folder(options.path);
+  const Format* const by_extension = to_stdout || folder ? nullptr : format_of_extension(options);
   Target target{resolve_format(options, by_extension, to_stdout), to_stdout ? "-" : options.path,
                 options.table, options.columns == std::vector<std::string>{"all"}};
   const Format& format = target.format;
@@ -202,7 +220,7 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
          format.extension);
   if (!to_stdout) others.push_back({"-o", target.path, target.is_folder() ? format.extension : ""});
   check_outputs(others, inputs);
-  if (!to_stdout) check_output_type(target);
+  if (!to_stdout) check_output_type(target, options);
   if (drawn) report::load_picture_library();
   return target;
 }

@@ -85,26 +85,23 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   bool has_data() const override { return mentions_ > 0; }
   bool all_in_even_blocks() const override { return scores_[0].all_even(); }
   void finish(StudyResults& results) const override {
-    std::vector<ResultRow> rows;
+    std::vector<std::vector<Cell>> rows;
     for (std::size_t type = 0; type < kTypes.size(); ++type) {
       const GroupScores& scores = scores_[type];
       for (std::size_t head = 0; head < heads(); ++head) {
-        rows.push_back({{"mention_type", text_cell(kTypes.at(type))},
-                        {"head", RowHead{head}},
-                        {"hits", count_cell(scores.right(head))},
-                        {"count", count_cell(scores.asked())},
-                        {"accuracy", real_cell(scores.accuracy(head))},
-                        {"interval_", scores.interval(head)},
-                        {"nearest", real_cell(baseline(type, kNearest, kAllBlocks))},
-                        {"same_string", real_cell(baseline(type, kSameString, kAllBlocks))},
-                        {"random", real_cell(baseline(type, kRandom, kAllBlocks))},
-                        {"best", Cell(scores.best(0, heads()) == head)},
-                        {"count_held_out", count_cell(scores.asked(kOddBlocks))},
-                        {"accuracy_held_out", real_cell(scores.accuracy(head, kOddBlocks))},
-                        {"shuffled_held_out", real_cell(shuffled(type, head))}});
+        rows.push_back(row_of(kTypes.at(type), shape_.head_cells(head), scores.right(head), scores.asked(),
+                              scores.accuracy(head), interval_cells(scores.estimate(head)),
+                              baseline(type, kNearest, kAllBlocks), baseline(type, kSameString, kAllBlocks),
+                              baseline(type, kRandom, kAllBlocks), scores.best(0, heads()) == head,
+                              scores.asked(kOddBlocks), scores.accuracy(head, kOddBlocks),
+                              shuffled(type, head)));
       }
     }
-    add_rows(results, shape_, "coreference", "coreference", rows);
+    add_table(results, "coreference", "coreference",
+              {"mention_type", "component", "layer", "head", "name", "hits", "count", "accuracy",
+               "interval_low", "interval_high", "nearest", "same_string", "random", "best", "count_held_out",
+               "accuracy_held_out", "shuffled_held_out"},
+              std::move(rows));
     add_best(results);
     results.summary.set(
         "coreference",
@@ -183,24 +180,16 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
       const std::array baselines = {baseline(type, kNearest, kOddBlocks),
                                     baseline(type, kSameString, kOddBlocks),
                                     baseline(type, kRandom, kOddBlocks)};
-      std::vector<Cell>& row = rows.emplace_back();
-      row = {text_cell(kTypes.at(type)), count_cell(scores.asked(kOddBlocks)), shape_.heads[*best].name,
-             score_text(accuracy, scores.interval(*best, kOddBlocks))};
-      for (const auto& each : baselines) row.push_back(real_cell(each));
+      rows.push_back(row_of(kTypes.at(type), scores.asked(kOddBlocks),
+                            accuracy ? Cell(shape_.heads[*best].name) : Cell(),
+                            score_text(accuracy, scores.estimate(*best, kOddBlocks)), baselines));
       if (!accuracy) continue;
       const auto null = std::ranges::max_element(baselines);
       const auto which = static_cast<std::size_t>(null - baselines.begin());
       const double scale = which == kRandom ? static_cast<double>(kParts) : 1;
       results.evidence.push_back(
-          {.head = *best,
-           .role = "coreferent",
-           .detail = kTypes.at(type),
-           .score = accuracy,
-           .null = *null,
-           .estimate = scores.estimate(*best, kOddBlocks),
-           .count = scores.asked(kOddBlocks),
-           .excess = scores.estimate(*best, kOddBlocks, ScoredBaseline{heads() + which, scale}),
-           .shuffled = shuffled(type, *best)});
+          held_out_evidence(*best, "coreferent", kTypes.at(type), scores, *best, {heads() + which, scale}));
+      results.evidence.back().shuffled = shuffled(type, *best);
     }
     results.text.emplace_back(TextTable{
         "Coreference: best head per mention type (chosen on one half of the corpus, scored on the other)",

@@ -70,7 +70,7 @@ Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
     *cell++ = std::string(matrix.name);
     *cell++ = shape.heads[a].component;
     for (const std::size_t head : {a, b}) {
-      const std::vector<Cell> of_head = shape.head_cells(head);
+      const auto of_head = shape.head_cells(head);
       cell = std::copy(of_head.begin() + 1, of_head.end(), cell);  // without the component
     }
     *cell = real_cell(matrix.values[a * shape.heads.size() + b]);

@@ -163,4 +163,18 @@ std::optional<ShareEstimate> GroupScores::estimate(std::size_t answer, Half half
   return found;
 }
 
+RoleEvidence held_out_evidence(std::size_t head, std::string_view role, std::string detail,
+                               const GroupScores& scores, std::size_t answer, ScoredBaseline baseline) {
+  auto null = scores.accuracy(baseline.answer, kOddBlocks);
+  if (null) *null /= baseline.scale;
+  return {.head = head,
+          .role = role,
+          .detail = std::move(detail),
+          .score = scores.accuracy(answer, kOddBlocks),
+          .null = null,
+          .estimate = scores.estimate(answer, kOddBlocks),
+          .count = scores.asked(kOddBlocks),
+          .excess = scores.estimate(answer, kOddBlocks, baseline)};
+}
+
 }  // namespace attnctl::study

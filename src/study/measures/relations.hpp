@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/matrix_view.hpp"
@@ -125,11 +127,6 @@ class GroupScores {
   /// fewer than two groups have questions.
   [[nodiscard]] std::optional<ShareEstimate> estimate(std::size_t answer, Half half = kAllBlocks,
                                                       std::optional<ScoredBaseline> less = {}) const;
-  /// Returns the 95 % interval of the accuracy of an answer, or nullopt without an estimate.
-  [[nodiscard]] std::optional<ConfidenceInterval> interval(std::size_t answer, Half half = kAllBlocks) const {
-    const auto found = estimate(answer, half);
-    return found ? std::optional(found->interval()) : std::nullopt;
-  }
   /// Returns the first index in [first, first + count) with the most correct answers in even blocks, or
   /// nullopt if even blocks have no questions or if `count` is 0.
   [[nodiscard]] std::optional<std::size_t> best(std::size_t first, std::size_t count) const;
@@ -161,5 +158,11 @@ class GroupScores {
   std::size_t answers_;
   std::map<std::size_t, std::vector<std::uint64_t>> groups_;
 };
+
+/// Returns the evidence for a role from the answers of a head over odd blocks. The null is the accuracy of
+/// the baseline.
+[[nodiscard]] RoleEvidence held_out_evidence(std::size_t head, std::string_view role, std::string detail,
+                                             const GroupScores& scores, std::size_t answer,
+                                             ScoredBaseline baseline);
 
 }  // namespace attnctl::study

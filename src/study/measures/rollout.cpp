@@ -146,15 +146,13 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
     std::vector<std::vector<Cell>> rows;
     for (const auto& [key, sums] : sums_) {
       const auto& [layer, target] = key;
-      const auto [token, position] = target_cells(target, names_);
-      rows.push_back({shape_.heads.front().component, count_cell(layer), token, position,
-                      mean_cell(sums.weight.value(), sums.count), mean_cell(sums.uniform.value(), sums.count),
-                      count_cell(sums.count)});
+      rows.push_back(row_of(shape_.heads.front().component, layer, target_cells(target, names_),
+                            mean_cell(sums.weight.value(), sums.count),
+                            mean_cell(sums.uniform.value(), sums.count), sums.count));
     }
-    const Table table = with_definitions(make_table(
-        "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows)));
-    results.add_table("rollout", table);
-    if (table.rows > 0) results.text.push_back(page());
+    add_table(results, "rollout", "rollout",
+              {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows));
+    if (!sums_.empty()) results.text.push_back(page());
   }
 
  private:

@@ -26,9 +26,6 @@ HeadMetrics empty_metrics() {
   return empty;
 }
 
-constexpr std::array kQuantiles = {std::pair{"q05", 0.05}, std::pair{"q25", 0.25}, std::pair{"median", 0.5},
-                                   std::pair{"q75", 0.75}, std::pair{"q95", 0.95}};
-
 class MetricsMeasure final : public PerHead<HeadMetrics> {
  public:
   explicit MetricsMeasure(const StudyShape& shape) : PerHead(shape, empty_metrics()) {}
@@ -47,25 +44,24 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
   }
   void finish(StudyResults& results) const override {
     const auto metrics = analysis::row_metrics();
-    std::vector<ResultRow> distributions;
+    std::vector<std::vector<Cell>> distributions;
     std::vector<std::vector<Cell>> means(metrics.size());  // [metrics, heads]
+    results.head_columns = {"rows"};
+    for (const analysis::RowMetric& metric : metrics) {
+      for (const char* const end : {"", "_variance", "_count"})
+        results.head_columns.emplace_back(std::string(metric.about.name) + end);
+    }
     for (std::size_t h = 0; h < states_.size(); ++h) {
-      ResultRow& fields = results.head_fields.emplace_back();
-      fields.emplace_back("rows", count_cell(states_[h].rows));
+      std::vector<Cell>& of_head = results.head_rows.emplace_back(row_of(states_[h].rows));
       for (std::size_t i = 0; i < metrics.size(); ++i) {
         const QuantityMoments& moments = states_[h].metrics[i];
         const MomentsSummary summary = moments.summary();
-        const std::string name(metrics[i].about.name);
-        fields.emplace_back(name, summary);
         means[i].push_back(real_cell(summary.mean));
-        ResultRow& row = distributions.emplace_back();
-        row = {{"head", RowHead{h}},
-               {"metric", Cell(name)},
-               {"count", count_cell(summary.count)},
-               {"minimum", real_cell(summary.minimum)}};
-        for (const auto& [quantile, q] : kQuantiles)
-          row.emplace_back(quantile, real_cell(moments.quantile(q)));
-        row.emplace_back("maximum", real_cell(summary.maximum));
+        analysis::add_cells(of_head, row_of(summary.mean, summary.variance, summary.count));
+        std::vector<Cell>& row = distributions.emplace_back(
+            row_of(shape_.head_cells(h), metrics[i].about.name, summary.count, summary.minimum));
+        for (const double q : {0.05, 0.25, 0.5, 0.75, 0.95}) row.push_back(real_cell(moments.quantile(q)));
+        row.push_back(real_cell(summary.maximum));
       }
     }
     for (std::size_t i = 0; i < metrics.size(); ++i) {
@@ -75,7 +71,10 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
             head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means[i]));
       }
     }
-    add_rows(results, shape_, "distributions", "distribution", distributions);
+    add_table(results, "distribution", "distributions",
+              {"component", "layer", "head", "name", "metric", "count", "minimum", "q05", "q25", "median",
+               "q75", "q95", "maximum"},
+              std::move(distributions));
   }
 
  private:
@@ -164,27 +163,26 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
       best_shares.push_back(
           offset ? state.peak_share(static_cast<std::size_t>(*offset + analysis::kLargestOffset))
                  : mean_cell(0, state.rows));
-      results.head_fields.push_back(
-          {{"best_offset", best.back()}, {"best_offset_share", best_shares.back()}});
+      results.head_rows.push_back({best.back(), best_shares.back()});
     }
+    results.head_columns = {"best_offset", "best_offset_share"};
     results.text.push_back(head_grid(shape_, "Most frequent offset of the largest weight", best));
     results.text.push_back(head_grid(
         shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",
         best_shares));
-    std::vector<ResultRow> rows;
+    std::vector<std::vector<Cell>> rows;
     for (std::size_t h = 0; h < states_.size(); ++h) {
       for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) {
         const WeightSums& sums = states_[h].offsets[i].visible;
-        rows.push_back({{"head", RowHead{h}},
-                        {"rows", count_cell(states_[h].rows)},
-                        {"offset", Cell(static_cast<std::int64_t>(i) - analysis::kLargestOffset)},
-                        {"count", count_cell(sums.count)},
-                        {"weight", mean_cell(sums.weight.value(), sums.count)},
-                        {"uniform", mean_cell(sums.uniform.value(), sums.count)},
-                        {"peaks", states_[h].peak_share(i)}});
+        rows.push_back(row_of(shape_.head_cells(h), states_[h].rows,
+                              static_cast<std::int64_t>(i) - analysis::kLargestOffset, sums.count,
+                              mean_cell(sums.weight.value(), sums.count),
+                              mean_cell(sums.uniform.value(), sums.count), states_[h].peak_share(i)));
       }
     }
-    add_rows(results, shape_, "positional", "positional", rows);
+    add_table(results, "positional", "positional",
+              {"component", "layer", "head", "name", "rows", "offset", "count", "weight", "uniform", "peaks"},
+              std::move(rows));
   }
 
  private:
@@ -271,34 +269,28 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
     }
   }
   void finish(StudyResults& results) const override {
-    const std::array<Column, 5> names = {"first", "last", "pairs", "weight", "uniform"};
-    std::vector<Column> columns = StudyShape::head_columns();
-    columns.emplace_back("rows");
+    const std::vector<Column> columns = {"component", "layer", "head",  "name",   "rows",
+                                         "first",     "last",  "pairs", "weight", "uniform"};
     std::vector<std::vector<Cell>> rows;
-    List items;  // one record per head, with a list over its bins for each of `names`
+    List items;  // one record per head, with lists over its bins for the columns after `rows`
     for (std::size_t h = 0; h < states_.size(); ++h) {
       const HeadDistanceSums& state = states_[h];
-      std::vector<Cell> head = shape_.head_cells(h);
-      head.push_back(count_cell(state.rows));
-      std::array<List, names.size()> lists;
+      const std::vector<Cell> head = row_of(shape_.head_cells(h), state.rows);
+      std::vector<List> lists(columns.size());
       for (std::size_t b = 0; b < state.bins.size(); ++b) {
         const auto [first, last] = all_bins()[b];
         const WeightSums& sums = state.bins[b];
-        const std::array<Cell, names.size()> cells = {
-            count_cell(first), count_cell(last), count_cell(sums.count),
-            mean_cell(sums.weight.value(), state.rows), mean_cell(sums.uniform.value(), state.rows)};
-        std::vector<Cell>& row = rows.emplace_back(head);
-        row.insert(row.end(), cells.begin(), cells.end());
-        for (std::size_t i = 0; i < names.size(); ++i) lists[i].emplace_back(cells[i]);
+        rows.push_back(row_of(head, first, last, sums.count, mean_cell(sums.weight.value(), state.rows),
+                              mean_cell(sums.uniform.value(), state.rows)));
+        for (std::size_t i = head.size(); i < columns.size(); ++i) lists[i].emplace_back(rows.back()[i]);
       }
       Record record;
-      for (std::size_t i = 0; i < head.size(); ++i) record.set(columns[i], head[i]);
-      for (std::size_t i = 0; i < names.size(); ++i) record.set(names[i], std::move(lists[i]));
+      for (std::size_t i = 0; i < columns.size(); ++i)
+        record.set(columns[i], i < head.size() ? Value(head[i]) : Value(std::move(lists[i])));
       items.emplace_back(std::move(record));
     }
-    columns.insert(columns.end(), names.begin(), names.end());
     results.document.sections.push_back({"distance", "distance", std::move(items)});
-    results.tables.push_back(make_table("distance", std::move(columns), std::move(rows)));
+    results.tables.push_back(make_table("distance", columns, std::move(rows)));
   }
 
  private:

@@ -161,24 +161,28 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     for (const auto& [name, scores] : relations_) {
       for (const bool to_head : {true, false}) questions.emplace_back(name, scores, heads(), to_head);
     }
-    std::vector<ResultRow> rows;
+    std::vector<std::vector<Cell>> rows;
     for (const RelationQuestion& each : questions) {
       for (std::size_t head = 0; head < heads(); ++head) rows.push_back(row(each, head));
       if (!each.best) continue;
-      const GroupScores& scores = *each.scores;
       results.evidence.push_back(
-          {.head = *each.best - each.first,
-           .role = "syntactic",
-           .detail = *each.relation + (each.to_head ? " to_head" : " to_dependent"),
-           .score = scores.accuracy(*each.best, kOddBlocks),
-           .null = scores.accuracy(each.baseline, kOddBlocks),
-           .estimate = scores.estimate(*each.best, kOddBlocks),
-           .count = scores.asked(kOddBlocks),
-           .excess = scores.estimate(*each.best, kOddBlocks, ScoredBaseline{each.baseline}),
-           .shuffled = shuffled(each, *each.best)});
+          held_out_evidence(*each.best - each.first, "syntactic",
+                            *each.relation + (each.to_head ? " to_head" : " to_dependent"), *each.scores,
+                            *each.best, {each.baseline}));
+      results.evidence.back().shuffled = shuffled(each, *each.best);
     }
-    add_rows(results, shape_, "relations", "relation", rows);
-    add_rows(results, shape_, "trees", "tree", tree_rows());
+    std::vector<Column> columns = {"relation", "direction",    "component",    "layer",
+                                   "head",     "name",         "hits",         "count",
+                                   "accuracy", "interval_low", "interval_high"};
+    for (const char* const column :
+         {"baseline", "baseline_offset", "best", "count_held_out", "accuracy_held_out", "baseline_held_out",
+          "shuffled_held_out", "gain_interval_low", "gain_interval_high"})
+      columns.emplace_back(column);
+    add_table(results, "relation", "relations", std::move(columns), std::move(rows));
+    add_table(results, "tree", "trees",
+              {"kind", "component", "layer", "head", "name", "hits", "count", "accuracy", "interval_low",
+               "interval_high", "best", "count_held_out", "accuracy_held_out", "shuffled_held_out"},
+              tree_rows());
     results.text.emplace_back(relations_text(questions));
     results.text.emplace_back(trees_text());
     results.summary.set("syntax", Record{{{"sentences", counts_.sentences},
@@ -254,48 +258,32 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     const auto found = twin->relations_.find(*question.relation);
     return found == twin->relations_.end() ? std::nullopt : found->second.accuracy(answer, kOddBlocks);
   }
-  [[nodiscard]] ResultRow row(const RelationQuestion& question, std::size_t head) const {
+  [[nodiscard]] std::vector<Cell> row(const RelationQuestion& question, std::size_t head) const {
     const GroupScores& scores = *question.scores;
     const std::size_t answer = question.first + head;
     const bool best = question.best == answer;
-    const auto interval = scores.interval(answer);
-    std::optional<ConfidenceInterval> gain;
-    const auto excess = scores.estimate(answer, kOddBlocks, ScoredBaseline{question.baseline});
-    if (best && excess) gain = excess->difference_interval();
-    return {{"relation", Cell(*question.relation)},
-            {"direction", text_cell(question.to_head ? "to_head" : "to_dependent")},
-            {"head", RowHead{head}},
-            {"hits", count_cell(scores.right(answer))},
-            {"count", count_cell(scores.asked())},
-            {"accuracy", real_cell(scores.accuracy(answer))},
-            {"interval_", interval},
-            {"baseline", real_cell(scores.accuracy(question.baseline))},
-            {"baseline_offset", Cell(question.baseline_offset)},
-            {"best", Cell(best)},
-            {"count_held_out", count_cell(scores.asked(kOddBlocks))},
-            {"accuracy_held_out", real_cell(scores.accuracy(answer, kOddBlocks))},
-            {"baseline_held_out", real_cell(scores.accuracy(question.baseline, kOddBlocks))},
-            {"shuffled_held_out", real_cell(shuffled(question, answer))},
-            {"gain_interval_", gain}};
+    const auto excess =
+        best ? scores.estimate(answer, kOddBlocks, ScoredBaseline{question.baseline}) : std::nullopt;
+    const auto gain = excess ? std::optional(excess->difference_interval()) : std::nullopt;
+    return row_of(*question.relation, question.to_head ? "to_head" : "to_dependent", shape_.head_cells(head),
+                  scores.right(answer), scores.asked(), scores.accuracy(answer),
+                  interval_cells(scores.estimate(answer)), scores.accuracy(question.baseline),
+                  question.baseline_offset, best, scores.asked(kOddBlocks),
+                  scores.accuracy(answer, kOddBlocks), scores.accuracy(question.baseline, kOddBlocks),
+                  shuffled(question, answer), interval_cells(gain));
   }
-  [[nodiscard]] std::vector<ResultRow> tree_rows() const {
+  [[nodiscard]] std::vector<std::vector<Cell>> tree_rows() const {
     const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin_);
-    std::vector<ResultRow> rows;
+    std::vector<std::vector<Cell>> rows;
     const auto best = trees_.best(0, heads());
     for (std::size_t answer = 0; answer < heads() + kTreeBaselines; ++answer) {
       const bool head = answer < heads();
       const char* const kind = head ? "head" : answer == heads() + kCombined ? "combined" : "adjacent";
       const auto shuffled = twin == nullptr ? std::nullopt : twin->trees_.accuracy(answer, kOddBlocks);
-      rows.push_back({{"kind", text_cell(kind)},
-                      {"head", RowHead{head ? std::optional(answer) : std::nullopt}},
-                      {"hits", count_cell(trees_.right(answer))},
-                      {"count", count_cell(trees_.asked())},
-                      {"accuracy", real_cell(trees_.accuracy(answer))},
-                      {"interval_", trees_.interval(answer)},
-                      {"best", Cell(head && best == answer)},
-                      {"count_held_out", count_cell(trees_.asked(kOddBlocks))},
-                      {"accuracy_held_out", real_cell(trees_.accuracy(answer, kOddBlocks))},
-                      {"shuffled_held_out", real_cell(shuffled)}});
+      rows.push_back(row_of(kind, shape_.head_cells(head ? std::optional(answer) : std::nullopt),
+                            trees_.right(answer), trees_.asked(), trees_.accuracy(answer),
+                            interval_cells(trees_.estimate(answer)), head && best == answer,
+                            trees_.asked(kOddBlocks), trees_.accuracy(answer, kOddBlocks), shuffled));
     }
     return rows;
   }
@@ -319,11 +307,11 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     std::vector<std::vector<Cell>> rows;
     for (const RelationQuestion* const each : shown) {
       const GroupScores& scores = *each->scores;
-      rows.push_back(
-          {*each->relation, text_cell(each->to_head ? "to head" : "to dependent"),
-           count_cell(scores.asked(kOddBlocks)), shape_.heads[*each->best - each->first].name,
-           score_text(scores.accuracy(*each->best, kOddBlocks), scores.interval(*each->best, kOddBlocks)),
-           score_text(scores.accuracy(each->baseline, kOddBlocks)), each->baseline_offset});
+      rows.push_back(row_of(
+          *each->relation, each->to_head ? "to head" : "to dependent", scores.asked(kOddBlocks),
+          scores.asked(kOddBlocks) > 0 ? Cell(shape_.heads[*each->best - each->first].name) : Cell(),
+          score_text(scores.accuracy(*each->best, kOddBlocks), scores.estimate(*each->best, kOddBlocks)),
+          score_text(scores.accuracy(each->baseline, kOddBlocks)), each->baseline_offset));
     }
     return {
         "Relations: best head per relation (chosen on one half of the corpus, scored on the other)",
@@ -334,7 +322,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     std::vector<std::vector<Cell>> rows;
     const auto add = [&](const std::string& name, std::size_t answer) {
       rows.push_back({name, count_cell(trees_.asked(kOddBlocks)),
-                      score_text(trees_.accuracy(answer, kOddBlocks), trees_.interval(answer, kOddBlocks))});
+                      score_text(trees_.accuracy(answer, kOddBlocks), trees_.estimate(answer, kOddBlocks))});
     };
     if (const auto best = trees_.best(0, heads())) add("head " + shape_.heads[*best].name, *best);
     add("all heads", heads() + kCombined);

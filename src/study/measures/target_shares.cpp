@@ -113,23 +113,20 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
     }
   }
   void finish(StudyResults& results) const override {
-    std::vector<ResultRow> rows;
+    std::vector<std::vector<Cell>> rows;
     std::map<std::int64_t, std::vector<StrongHead>> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
       for (const auto& [id, share] : states_[h].targets) {
-        const auto [token, position] = target_cells(id, names_);
-        rows.push_back({{"head", RowHead{h}},
-                        {"token", token},
-                        {"position", position},
-                        {"share", real_cell(share.value())},
-                        {"uniform", share.uniform_share()},
-                        {"rows", count_cell(share.count)},
-                        {"rows_without", count_cell(states_[h].rows - share.count)}});
+        rows.push_back(row_of(shape_.head_cells(h), target_cells(id, names_), share.value(),
+                              share.uniform_share(), share.count, states_[h].rows - share.count));
         add_head(heads[id], names_.of(id), h, share);
       }
     }
     for (auto& [id, of_target] : heads) results.add_strongest(std::move(of_target));
-    add_rows(results, shape_, "special", "special", rows);
+    add_table(results, "special", "special",
+              {"component", "layer", "head", "name", "token", "position", "share", "uniform", "rows",
+               "rows_without"},
+              std::move(rows));
   }
 
  private:
@@ -175,23 +172,22 @@ class RepeatsMeasure final : public PerHead<KindShares> {
   }
   void finish(StudyResults& results) const override {
     const auto* const twin = dynamic_cast<const RepeatsMeasure*>(shuffled_twin_);
-    std::vector<ResultRow> rows;
+    std::vector<std::vector<Cell>> rows;
     std::array<std::vector<StrongHead>, kKinds.size()> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
       for (std::size_t i = 0; i < kKinds.size(); ++i) {
         const TargetShare& share = states_[h][i];
-        rows.push_back({{"head", RowHead{h}},
-                        {"kind", text_cell(kKinds[i])},
-                        {"share", real_cell(share.value())},
-                        {"uniform", share.uniform_share()},
-                        {"shuffled", twin == nullptr ? Cell() : real_cell(twin->states_[h][i].value())},
-                        {"rows", count_cell(share.count)},
-                        {"rows_without", count_cell(share.without)}});
+        const auto shuffled = twin == nullptr ? std::nullopt : twin->states_[h][i].value();
+        rows.push_back(row_of(shape_.head_cells(h), kKinds[i], share.value(), share.uniform_share(), shuffled,
+                              share.count, share.without));
         add_head(heads[i], kKinds[i], h, share);
       }
     }
     for (std::vector<StrongHead>& of_kind : heads) results.add_strongest(std::move(of_kind));
-    add_rows(results, shape_, "repeats", "repeats", rows);
+    add_table(results, "repeats", "repeats",
+              {"component", "layer", "head", "name", "kind", "share", "uniform", "shuffled", "rows",
+               "rows_without"},
+              std::move(rows));
   }
 
  private:
@@ -243,27 +239,25 @@ class RareMeasure final : public PerHead<HeadRare> {
   }
   void finish(StudyResults& results) const override {
     const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin_);
-    std::vector<ResultRow> rows;
+    std::vector<std::vector<Cell>> rows;
     std::vector<StrongHead> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
       const HeadRare& state = states_[h];
       const RatioSums& sums = state.weight;
       const auto shuffled = twin == nullptr ? std::nullopt : twin->states_[h].weight.mean();
-      rows.push_back({{"head", RowHead{h}},
-                      {"weight", real_cell(sums.mean())},
-                      {"", sums.interval()},
-                      {"uniform", real_cell(sums.null())},
-                      {"shuffled", real_cell(shuffled)},
-                      {"peaks", mean_cell(static_cast<double>(state.peaks), sums.rows())},
-                      {"rows", count_cell(sums.rows())},
-                      {"rows_without", count_cell(state.without)}});
+      rows.push_back(row_of(shape_.head_cells(h), sums.mean(), interval_cells(sums.estimate()), sums.null(),
+                            shuffled, mean_cell(static_cast<double>(state.peaks), sums.rows()), sums.rows(),
+                            state.without));
       if (sums.rows() == 0) continue;
       heads.push_back({"rarest token", h, *sums.mean(), real_cell(sums.null()), sums.rows()});
       results.evidence.push_back(evidence_of(h, "rare-token", "", sums));
       results.evidence.back().shuffled = shuffled;
     }
     results.add_strongest(std::move(heads));
-    add_rows(results, shape_, "rare", "rare", rows);
+    add_table(results, "rare", "rare",
+              {"component", "layer", "head", "name", "weight", "low", "high", "uniform", "shuffled", "peaks",
+               "rows", "rows_without"},
+              std::move(rows));
   }
 
  private:
@@ -322,24 +316,22 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
     }
   }
   void finish(StudyResults& results) const override {
-    std::vector<ResultRow> rows;
+    std::vector<std::vector<Cell>> rows;
     for (std::size_t h = 0; h < states_.size(); ++h) {
       for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
         const auto& [sums, control] = states_[h][i];
-        rows.push_back({{"head", RowHead{h}},
-                        {"kind", text_cell(kProbeKinds[i].name)},
-                        {"score", real_cell(sums.mean())},
-                        {"", sums.interval()},
-                        {"control", real_cell(control.mean())},
-                        {"uniform", real_cell(sums.null())},
-                        {"sequences", count_cell(sums.sentences())},
-                        {"rows", count_cell(sums.rows())}});
+        rows.push_back(row_of(shape_.head_cells(h), kProbeKinds[i].name, sums.mean(),
+                              interval_cells(sums.estimate()), control.mean(), sums.null(), sums.sentences(),
+                              sums.rows()));
         if (kProbeKinds[i].role.empty() || sums.rows() == 0) continue;
         results.evidence.push_back(evidence_of(h, kProbeKinds[i].role, "", sums));
         results.evidence.back().null = control.mean();
       }
     }
-    add_rows(results, shape_, "probe", "probe", rows);
+    add_table(results, "probe", "probe",
+              {"component", "layer", "head", "name", "kind", "score", "low", "high", "control", "uniform",
+               "sequences", "rows"},
+              std::move(rows));
   }
 
  private:

@@ -108,9 +108,7 @@ StudyResults finish_all(const Measures& measures, Pool& pool) {
 Table strongest_table(const StudyResults& results, const StudyShape& shape) {
   std::vector<std::vector<Cell>> rows;
   for (const StrongHead& each : results.strongest) {
-    const StudyHead& head = shape.heads.at(each.head);
-    rows.push_back({each.what, head.component, count_cell(head.layer), count_cell(head.id.head), head.name,
-                    real_cell(each.value), each.null, count_cell(each.rows)});
+    rows.push_back(row_of(each.what, shape.head_cells(each.head), each.value, each.null, each.rows));
   }
   return with_definitions(make_table(
       "strongest", {"what", "component", "layer", "head", "name", "value", "null", "rows"}, std::move(rows)));
@@ -204,6 +202,33 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
   kernels_.insert(other.kernels_.begin(), other.kernels_.end());
 }
 
+std::vector<Warning> StudyState::warnings() const {
+  std::vector<Warning> list;
+  for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
+  const auto is_even = [](const auto& measure) { return measure->all_in_even_blocks(); };
+  if (complete() && std::ranges::any_of(measures_.own, is_even))
+    list.push_back({"no_held_out",
+                    "the corpus has no held-out half, so the best heads are not scored: odd blocks have no "
+                    "annotation; give a smaller --batch-tokens",
+                    1});
+  if (!skipped_.empty())
+    list.push_back(
+        {"skipped",
+         fmt::format("skipped {} of {} (--skip-bad); first: {}", counts_.skipped,
+                     counted(counts_.sentences + counts_.skipped, "sentence"), skipped_.begin()->second),
+         1});
+  if (!complete())
+    list.push_back(
+        {"partial", done_text() + (blocks_ ? "" : ", perhaps not all: no run has read the whole corpus"), 1});
+  if (kernels_.size() > 1)
+    list.push_back({"unlike_kernels",
+                    fmt::format("the blocks were computed with {} different kernels, which round "
+                                "differently: {}",
+                                kernels_.size(), kernel_names(*this)),
+                    1});
+  return list;
+}
+
 StudyResults StudyState::finish(Pool& pool) const {
   const std::vector<const MeasureRow*> twins = header_->shuffled_measures();
   for (std::size_t i = 0; i < measures_.own.size(); ++i) {
@@ -277,7 +302,8 @@ void StudyState::write(OutputFile& out) const {
 StudyState StudyState::read(const std::filesystem::path& path) {
   const std::string file = read_file(path, kMaxFileSize);
   const std::string name = escaped(path.string());
-  if (!file.starts_with(kMagic)) fail(Status::bad_input, "{}: is not a study state file", name);
+  if (!file.starts_with(kMagic))
+    fail(Status::bad_input, "{}: is not a study state file; need a file of attnctl study --state", name);
   StateReader outer(std::string_view(file).substr(kMagic.size()), name);
   const std::uint64_t version = outer.number();
   if (version != kVersion) {
@@ -306,14 +332,14 @@ Results study_results(const StudyState& state, Pool& pool) {
     if (name == "path") value = header.model_path;
   }
   Record summary;
-  summary.set("blocks", state.blocks_done()).set("of", state.blocks() ? Value(*state.blocks()) : Value());
+  summary.set("blocks", state.blocks_done()).set("of", state.blocks());
   const Table strongest = strongest_table(found, header.shape);
   summary.set("strongest", strongest);
   for (const auto& [name, value] : found.summary.fields) summary.set(name, value);
 
   Results results;
   results.document.head.set("model", std::move(model))
-      .set("corpus", Record{{{"files", List(header.files.begin(), header.files.end())},
+      .set("corpus", Record{{{"files", header.files},
                              {"sentences", counts.sentences},
                              {"words", counts.words},
                              {"tokens", counts.tokens},
@@ -334,21 +360,22 @@ Results study_results(const StudyState& state, Pool& pool) {
     }
   }
   results.document.sections.push_back({"metrics", "metric", std::move(metrics)});
-  std::vector<ResultRow> heads;
-  for (std::size_t h = 0; h < header.shape.heads.size(); ++h) {
-    ResultRow& row = heads.emplace_back();
-    row = {{"head", RowHead{h}}, {"kv_head", count_cell(header.shape.heads[h].kv_head)}};
-    if (h < found.head_fields.size()) std::ranges::move(found.head_fields[h], std::back_inserter(row));
-  }
-  add_rows(results, header.shape, "heads", "head", heads);
+  std::vector<Column> columns = {"component", "layer", "head", "name", "kv_head"};
+  std::ranges::move(found.head_columns, std::back_inserter(columns));
+  found.head_rows.resize(header.shape.heads.size());
+  std::vector<std::vector<Cell>> heads;
+  for (std::size_t h = 0; h < header.shape.heads.size(); ++h)
+    heads.push_back(row_of(header.shape.head_cells(h), header.shape.heads[h].kv_head, found.head_rows[h]));
+  add_table(results, "head", "heads", std::move(columns), std::move(heads));
   results.text.emplace_back(
       TextLine{header.model_path,
                fmt::format(": {} over {}, {}", counted(header.shape.heads.size(), "head"),
                            counted(counts.sentences, "sentence"), counted(counts.tokens, "token"))});
   if (!header.shuffled_measures().empty()) {
-    results.text.emplace_back(
-        TextLine{fmt::format("--null-shuffle {}", header.null_shuffles),
-                 ": JSON and CSV have the results for shuffled tokens (shuffled, shuffled_held_out)"});
+    results.text.emplace_back(TextLine{
+        fmt::format("--null-shuffle {}", header.null_shuffles),
+        ": the columns shuffled and shuffled_held_out have the results for shuffled tokens (of roles: "
+        "only where the rule uses them)"});
   }
   results.subtitle = {header.model_path};
   results.picture_hint = "add the measure roles, or give --plot entropy or another column";
@@ -363,29 +390,13 @@ Results study_results(const StudyState& state, Pool& pool) {
     std::visit([&](auto& page) { page.subtitle = results.subtitle; }, view.page);
   for (Table& table : results.tables)
     table = with_definitions(with_model_path(std::move(table), header.model_path));
-  std::vector<Warning> warnings = state.warnings();
-  if (counts.skipped > 0)
-    warnings.push_back({"skipped", "bad sentences were skipped (--skip-bad)", counts.skipped});
-  if (!state.complete()) {
-    const bool known = state.blocks().has_value();
-    warnings.push_back({"partial",
-                        known ? "not all blocks of the study were computed"
-                              : "no run has read the whole corpus, so perhaps not all blocks were computed",
-                        known ? *state.blocks() - state.blocks_done() : 1});
-  }
-  if (state.kernels().size() > 1) {
-    warnings.push_back(
-        {"unlike_kernels",
-         "the blocks were computed with different kernels, which round differently: " + kernel_names(state),
-         state.kernels().size()});
-  }
   List skipped, warning_records;
   for (const auto& [key, message] : state.skipped())
     skipped.emplace_back(Record{{{"block", key.first}, {"message", message}}});
   results.document.sections.push_back({"skipped", "skipped", std::move(skipped)});
-  for (const Warning& warning : warnings) {
+  for (const Warning& warning : state.warnings()) {
     warning_records.emplace_back(warning_record(warning));
-    const std::string count = warning.count > 1 ? fmt::format(" ({})", warning.count) : "";
+    const std::string count = warning.count > 1 ? fmt::format(" ({} times)", warning.count) : "";
     results.text.emplace_back(TextLine{"Warning", fmt::format(": {}{}", warning.message, count)});
   }
   results.document.sections.push_back({"warnings", "warning", std::move(warning_records)});

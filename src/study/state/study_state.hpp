@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
+#include "base/text.hpp"
 #include "results/results.hpp"
 #include "study/measure.hpp"
 #include "study/state/state_io.hpp"
@@ -93,6 +94,11 @@ class StudyState {
   [[nodiscard]] std::size_t blocks_done() const { return done_.size(); }
   /// Returns the number of all blocks, of the corpus and of the probe; nullopt: no run has reached the end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
+  /// Returns "5 of 12 blocks are done", or "5 blocks are done" if the number of all blocks is unknown.
+  [[nodiscard]] std::string done_text() const {
+    if (blocks_) return fmt::format("{} of {} blocks are done", done_.size(), *blocks_);
+    return counted(done_.size(), "block is done", "blocks are done");
+  }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
   /// Returns the difference of the two lowest blocks done (N for a finished shard I/N); 0: fewer than two.
   [[nodiscard]] std::uint64_t step() const {
@@ -108,17 +114,7 @@ class StudyState {
   [[nodiscard]] const CorpusCounts& counts() const { return counts_; }
   [[nodiscard]] const auto& skipped() const { return skipped_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
-  [[nodiscard]] std::vector<Warning> warnings() const {
-    std::vector<Warning> list;
-    for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
-    const auto is_even = [](const auto& measure) { return measure->all_in_even_blocks(); };
-    if (complete() && std::ranges::any_of(measures_.own, is_even))
-      list.push_back({"no_held_out",
-                      "the corpus has no held-out half, so the best heads are not scored: odd blocks have no "
-                      "annotation; give a smaller --batch-tokens",
-                      1});
-    return list;
-  }
+  [[nodiscard]] std::vector<Warning> warnings() const;
 
   [[nodiscard]] StudyMeasures make_block_measures() const {
     StudyMeasures measures(*header_);
@@ -199,5 +195,17 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
 
 /// Returns the results of a study for output. A warning says if blocks are missing.
 [[nodiscard]] Results study_results(const StudyState& state, Pool& pool);
+
+struct ComparisonRequest {
+  /// Largest number of heads per column, and of changed roles, in text; nullopt: about 40 lines of text.
+  std::optional<std::size_t> top = {};
+  std::string plot = {};  // COLUMN or TABLE.COLUMN to draw; empty: no picture
+};
+
+/// Joins the results of two studies: the table `differences`, with each number of a head in each of their
+/// tables, and, if both have the table `roles`, a table `roles` of the roles that heads gained or lost. Heads
+/// in only one study are left out, with a warning. Throws Error(bad_input) if no number is in both studies.
+[[nodiscard]] Results compare_studies(const Results& a, const Results& b, const ComparisonRequest& request,
+                                      Warnings& warnings);
 
 }  // namespace attnctl::study

@@ -205,11 +205,6 @@ class RatioSums {
   [[nodiscard]] std::optional<double> null() const { return per_row(null_); }
   /// Returns nullopt if there are fewer than two sentences.
   [[nodiscard]] std::optional<ShareEstimate> estimate() const;
-  /// Returns the 95 % confidence interval, or nullopt if there are fewer than two sentences.
-  [[nodiscard]] std::optional<ConfidenceInterval> interval() const {
-    const auto found = estimate();
-    return found ? std::optional(found->interval()) : std::nullopt;
-  }
 
  private:
   [[nodiscard]] std::optional<double> per_row(const BlockSum& sum) const {
