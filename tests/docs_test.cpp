@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <regex>
 #include <string>
@@ -97,10 +98,51 @@ TEST_CASE("the examples of docs/textbook.md print what it shows") {
 TEST_CASE("the examples of the other docs print what they show") {
   std::size_t examples = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(ATTNCTL_SOURCE_DIR) / "docs")) {
-    if (entry.path().extension() == ".md" && entry.path().stem() != "textbook")
+    if (entry.path().extension() == ".md" && entry.path().stem() != "textbook" &&
+        entry.path().stem() != "gallery")
       examples += check_document(entry.path());
   }
   CHECK(examples >= 10);
+}
+
+/// Returns the texts of an SVG, and the number of its shapes of each kind. Colours, positions and tooltips
+/// depend on the last digits of numbers, which differ between CPUs.
+std::vector<std::string> contents_of(const std::string& svg) {
+  static const std::regex element("<(rect|path|circle|polygon|text|tspan) [^>]*>([^<]*)");
+  std::vector<std::string> contents;
+  std::map<std::string, std::size_t> shapes;
+  for (std::sregex_iterator at(svg.begin(), svg.end(), element), end; at != end; ++at) {
+    const std::string kind = (*at)[1];
+    ++shapes[kind];
+    if (kind.starts_with('t')) contents.push_back((*at)[2]);
+  }
+  for (const auto& [kind, count] : shapes) contents.push_back(kind + " " + std::to_string(count));
+  return contents;
+}
+
+TEST_CASE("docs/gallery.md shows every picture of docs/images, and its commands draw them") {
+  const fs::path docs = fs::path(ATTNCTL_SOURCE_DIR) / "docs";
+  const std::string page = slurp(docs / "gallery.md");
+  const Root root;
+  std::size_t drawn = 0;
+  for (const Example& example : console_examples(page)) {
+    CAPTURE(example.command);
+    const std::string name = example.command.substr(example.command.rfind(' ') + 1);
+    const RunResult result = root.run(example.command);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    CHECK(page.find("](images/" + name + ")") != std::string::npos);
+    // scripts/gallery draws new pictures.
+    CHECK(shown_against_printed(contents_of(slurp(docs / "images" / name)),
+                                contents_of(slurp(root.folder().path() / name))) == "");
+    ++drawn;
+  }
+  std::size_t pictures = 0;
+  for (const auto& entry : fs::directory_iterator(docs / "images")) {
+    const std::string file = entry.path().filename().string();
+    CHECK_MESSAGE(page.find("-o " + file + "\n") != std::string::npos, "not in docs/gallery.md: ", file);
+    ++pictures;
+  }
+  CHECK(drawn == pictures);
 }
 
 TEST_CASE("docs/tokenizers.md names the parts that the program knows") {

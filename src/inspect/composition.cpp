@@ -117,7 +117,7 @@ Heatmap heatmap_of(const model::ModelConfig& config, const Composition& composit
 HeatmapPage picture(const AnalysisInput& input, const std::vector<Composition>& compositions) {
   HeatmapPage page{"Composition of Heads", {}, 0, {}};
   for (const Composition& each : compositions) page.heatmaps.push_back(heatmap_of(input.config(), each));
-  page.scale.label = "Score Over Random";
+  page.scale.label = "Score over random";
   page.fit_scale();
   return page;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -60,11 +61,11 @@ void add_subtitles(Results& results, const RunResults& run) {
   for (View& view : results.pictures) {
     const auto row = std::ranges::find(rows, view.name, &AnalysisRow::include);
     const bool of_weights = row == rows.end() ? view.name == "similarity" : !(*row)->of_inputs;
-    const auto set_subtitle = [&](auto& page) {
-      page.subtitle = results.subtitle;
-      if (of_weights) page.subtitle.resize(1);
+    const std::span lines(results.subtitle.data(), of_weights ? 1 : results.subtitle.size());
+    const auto add_lines = [&](auto& page) {
+      page.subtitle.insert(page.subtitle.begin(), lines.begin(), lines.end());
     };
-    std::visit(set_subtitle, view.page);
+    std::visit(add_lines, view.page);
   }
 }
 

@@ -107,8 +107,8 @@ class FromPositions : public Analysis {
     }
     if (results.pictures.empty()) results.pictures.push_back({name_, HeatmapPage()});
     HeatmapPage& page = std::get<HeatmapPage>(results.pictures.front().page);
-    page.title = "Attention " + name_;
-    page.scale = {.diverging = false, .label = page.title};
+    page.title = name_ == "flow" ? "Attention Flow" : "Attention Rollout";
+    page.scale = {.diverging = false, .label = "Attention " + name_};
     const std::vector<std::string> tokens = token_labels(input_, sequence(s));
     std::vector<std::string> from;
     for (const std::size_t position : positions) from.push_back(tokens[position]);

@@ -141,7 +141,7 @@ Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
 HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
   HeatmapPage page;
   page.title = "Projection Kernel of Heads";
-  page.scale = {.diverging = false, .label = "Projection Kernel"};
+  page.scale = {.diverging = false, .label = "Projection kernel"};
   page.columns = analyses.size();
   for (std::size_t i = 0; i < analyses.front().angles.size(); ++i) {
     for (const ProjectionAnalysis& analysis : analyses) {

@@ -155,7 +155,7 @@ TextTable similarities(const analysis::WeightsAnalysis& weights, const model::Mo
 }
 
 HeatmapPage similarity_page(const RunResults& run) {
-  HeatmapPage page{"Subspace Similarity of Heads", {.label = "Subspace Similarity"}, 0, {}};
+  HeatmapPage page{"Subspace Similarity of Heads", {.label = "Subspace similarity"}, 0, {}};
   for (const CircuitAnalysis* circuit : run.weights->circuits()) {
     const bool qk = circuit == &run.weights->qk;
     page.title += qk ? " (cosine of W_Q W_K^T" : " and of W_V W_O";

@@ -33,8 +33,8 @@ std::string coordinate(double value) {
   return text == "-0" ? "0" : text;
 }
 
-double text_width(std::string_view text, double font) {
-  return 0.58 * font * static_cast<double>(display_width(text));
+double text_width(std::string_view text, double font, bool strong) {
+  return (strong ? 0.64 : 0.58) * font * static_cast<double>(display_width(text));
 }
 
 std::vector<std::string> subtitle_lines(const std::vector<std::string>& subtitle, double width) {

@@ -29,7 +29,7 @@ inline constexpr std::size_t kMaxLabel = 20;  // in columns of display_width()
 [[nodiscard]] std::string coordinate(double value);
 
 /// Estimates the width of a text, in pixels, at a font size of `font` pixels.
-[[nodiscard]] double text_width(std::string_view text, double font);
+[[nodiscard]] double text_width(std::string_view text, double font, bool strong = false);
 
 /// Breaks each line at spaces into lines of at most `width` pixels, and shortens it to about four of these.
 [[nodiscard]] std::vector<std::string> subtitle_lines(const std::vector<std::string>& subtitle, double width);

@@ -151,18 +151,38 @@ void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   }
 }
 
-/// Draws the labels of the groups of bars. If they would overlap, draws only every second, third, ... label.
-void draw_categories(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
+/// The labels of the groups of bars. If they would overlap, all are turned by 45 degrees, or, if there is no
+/// space for that, only every second, third, ... is drawn.
+struct CategoryLabels {
+  std::size_t step = 1;
+  double turned = 0;  // additional height of turned labels; 0 if labels are not turned
+};
+
+double group_width(const Plot& plot) {
+  return plot.width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
+}
+
+CategoryLabels category_labels(const Plot& plot) {
   double widest = 0;
-  for (const std::string& label : plot.categories) {
+  for (const std::string& label : plot.categories)
     widest = std::max(widest, text_width(shortened(label, kMaxLabel), kTickFont));
-  }
-  const double group = plot.width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
-  const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil((widest + 2) / group)));
+  const double group = group_width(plot);
+  if (widest + 2 <= group) return {};
+  const double extent = (widest + kTickFont) * std::sqrt(0.5);
+  if (group >= kTickFont * 1.8 && extent < kLeftSpace) return {.turned = extent - kTickFont};
+  return {.step = static_cast<std::size_t>(std::ceil((widest + 2) / group))};
+}
+
+void draw_categories(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
+  const CategoryLabels labels = category_labels(plot);
   const double bottom = at.y + plot.height;
-  for (std::size_t i = 0; i < plot.categories.size(); i += step) {
-    const double x = at.x + (static_cast<double>(i) + 0.5) * group;
-    canvas.x_tick(x, bottom, kTickFont, shortened(plot.categories[i], kMaxLabel));
+  for (std::size_t i = 0; i < plot.categories.size(); i += labels.step) {
+    const double x = at.x + (static_cast<double>(i) + 0.5) * group_width(plot);
+    const std::string label = shortened(plot.categories[i], kMaxLabel);
+    canvas.x_tick(x, bottom, kTickFont, labels.turned > 0 ? "" : label);
+    if (labels.turned > 0)
+      canvas.text({x + kTickFont * 0.36, bottom + kTickLength + 4 + kTickFont * 0.3, kTickFont, "end", -45},
+                  label);
   }
 }
 
@@ -174,28 +194,59 @@ void draw_axes(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
     canvas.x_tick(at.x + plot.x.place(tick) * plot.width, bottom, kTickFont, tick_label(tick));
   for (const double tick : plot.y.ticks)
     canvas.y_tick(at.x, bottom - plot.y.place(tick) * plot.height, kTickFont, tick_label(tick));
-  canvas.text({at.x + plot.width / 2, bottom + 38, kAxisFont}, plot.chart.x_axis);
+  canvas.text({at.x + plot.width / 2, bottom + 38 + category_labels(plot).turned, kAxisFont},
+              plot.chart.x_axis);
   canvas.text({at.x - 60, at.y + plot.height / 2, kAxisFont, "middle", -90}, plot.chart.y_axis);
   canvas.text({at.x + plot.width / 2, at.y - 10, kPanelTitleFont + 2, "middle", 0, true}, plot.chart.title);
 }
 
 void draw_legend(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   if (plot.series.size() < 2) return;
-  double y = at.y + plot.height + kBottomSpace + kLegendLine * 0.4;
+  double y = at.y + plot.height + category_labels(plot).turned + kBottomSpace + kLegendLine * 0.4;
   for (std::size_t i = 0; i < plot.series.size(); ++i, y += kLegendLine) {
-    canvas.add("<path d=\"M{} {}h22\" stroke=\"{}\" stroke-width=\"2.4\"/>\n", coordinate(at.x),
-               coordinate(y), list_colour(i, plot.series.size()));
+    const std::string colour = list_colour(i, plot.series.size());
+    if (plot.chart.points)
+      canvas.add("<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"{}\"/>\n", coordinate(at.x + 11), coordinate(y),
+                 colour);
+    else
+      canvas.add("<path d=\"M{} {}h22\" stroke=\"{}\" stroke-width=\"{}\"/>\n", coordinate(at.x),
+                 coordinate(y), colour, plot.chart.bars ? "10" : "2.4");
     canvas.text({at.x + 28, y + 4, 12, "start"}, plot.series[i].name);
   }
+}
+
+/// Ends the x axis of lines at their first and last points, so that no part of the chart is empty, if two
+/// ticks remain.
+void fit_x_axis(Plot& plot) {
+  if (plot.chart.bars || plot.chart.points) return;
+  ChartAxis fitted = plot.x;
+  fitted.low = plot.x.high;
+  fitted.high = plot.x.low;
+  for (const Plot::Series& series : plot.series) {
+    for (const auto& [x, y] : series.points) {
+      fitted.low = std::min(fitted.low, x);
+      fitted.high = std::max(fitted.high, x);
+    }
+  }
+  const double slack = 1e-9 * (plot.x.high - plot.x.low);
+  std::erase_if(fitted.ticks,
+                [&](double tick) { return tick < fitted.low - slack || tick > fitted.high + slack; });
+  if (fitted.ticks.size() >= 2) plot.x = fitted;
+}
+
+/// Returns the height of the legend of a chart and of its turned labels.
+double space_below(const Plot& plot) {
+  const std::size_t lines = plot.series.size() > 1 ? plot.series.size() : 0;
+  return kLegendLine * static_cast<double>(lines) + category_labels(plot).turned;
 }
 
 /// Returns the least factor, at most 1, on the size of a chart that leaves space for its texts.
 double least_factor(const Plot& plot) {
   double label = 0;
   for (const double tick : plot.x.ticks) label = std::max(label, text_width(tick_label(tick), kTickFont));
-  double width =
-      std::max({text_width(plot.chart.title, kPanelTitleFont + 2), text_width(plot.chart.x_axis, kAxisFont),
-                (label + 6) * static_cast<double>(plot.x.ticks.size())});
+  double width = std::max({text_width(plot.chart.title, kPanelTitleFont + 2, true),
+                           text_width(plot.chart.x_axis, kAxisFont),
+                           (label + 6) * static_cast<double>(plot.x.ticks.size())});
   for (const Plot::Series& series : plot.series) width = std::max(width, 28 + text_width(series.name, 12));
   const double height = std::max(text_width(plot.chart.y_axis, kAxisFont),
                                  2 * kTickFont * static_cast<double>(plot.y.ticks.size()));
@@ -210,7 +261,6 @@ void write_picture(OutputFile& out, ChartPage page, PictureFormat format, const 
   if (page.charts.empty()) throw std::invalid_argument("a page without charts");
   std::vector<Plot> plots;
   std::size_t points = 0;
-  std::size_t most_lines = 0;
   double factor = 1 / options.zoom();  // on the sizes of all charts
   for (const Chart& chart : page.charts) {
     Plot plot = plot_of(page.table, chart);
@@ -219,7 +269,7 @@ void write_picture(OutputFile& out, ChartPage page, PictureFormat format, const 
     const bool last_chance = plots.empty() && &chart == &page.charts.back();
     if (count == 0 && !last_chance) continue;  // leaves out empty charts, unless all are empty
     points += count;
-    most_lines = std::max(most_lines, plot.series.size());
+    fit_x_axis(plot);
     factor = std::max(factor, least_factor(plot));
     plots.push_back(std::move(plot));
   }
@@ -233,27 +283,28 @@ void write_picture(OutputFile& out, ChartPage page, PictureFormat format, const 
     plot.height *= factor;
   }
   const std::size_t columns = std::min<std::size_t>(plots.size(), 2);
-  const std::size_t rows = (plots.size() + columns - 1) / columns;
-  const double legend = most_lines > 1 ? kLegendLine * static_cast<double>(most_lines) : 0;
   const Plot& largest = *std::ranges::max_element(plots, {}, &Plot::width);
   const double panel_width = kLeftSpace + largest.width + kRightSpace;
-  const double panel_height = kChartTitleSpace + largest.height + kBottomSpace + legend + 8;
+  const double panel_height = kChartTitleSpace + largest.height + kBottomSpace + 8;
   const double charts = panel_width * static_cast<double>(columns);
-  const double width = std::max(charts, text_width(page.title, kTitleFont) + 32);
+  const double width = std::max(charts, text_width(page.title, kTitleFont, true) + 32);
   const std::vector<std::string> subtitle = subtitle_lines(page.subtitle, width - kLeftSpace);
   const auto lines = static_cast<double>(subtitle.size());
-  const double top = (page.title.empty() ? 16 : kPageTitleSpace) + kSubtitleLine * lines;
+  double top = (page.title.empty() ? 16 : kPageTitleSpace) + kSubtitleLine * lines;
+  double below = 0;  // space_below() of the current row of charts
   SvgCanvas canvas;
   for (std::size_t i = 0; i < plots.size(); ++i) {
+    if (i > 0 && i % columns == 0) top += panel_height + std::exchange(below, 0);
+    below = std::max(below, space_below(plots[i]));
     const SvgPoint at{(width - charts) / 2 + static_cast<double>(i % columns) * panel_width + kLeftSpace,
-                      top + static_cast<double>(i / columns) * panel_height + kChartTitleSpace};
+                      top + kChartTitleSpace};
     draw_axes(canvas, plots[i], at);
     const auto draw = plots[i].chart.bars ? draw_bars : plots[i].chart.points ? draw_points : draw_lines;
     draw(canvas, plots[i], at);
     draw_legend(canvas, plots[i], at);
   }
   canvas.titles(width / 2, page.title, subtitle);
-  const double height = top + panel_height * static_cast<double>(rows);
+  const double height = top + panel_height + below;
   write_svg_as(out, canvas.document(out.name(), width, height, page.title, options), format, options);
 }
 

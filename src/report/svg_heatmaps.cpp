@@ -20,7 +20,6 @@ namespace {
 constexpr std::size_t kMaxCells = 250000;
 constexpr double kBarWidth = 16;
 constexpr double kBarFont = 12;
-constexpr double kBarText = 42;  // width of the labels of the colour bar
 
 std::size_t cells_of(const HeatmapPage& page) {
   std::size_t cells = 0;
@@ -84,6 +83,7 @@ struct PageLayout {
   double plot_width = 0, plot_height = 0;  // size of all panels together
   double bar_x = 0, bar_y = 0;             // position of the colour bar
   double bar_height = 0;
+  double bar_text = 0;  // width of its labels
   std::vector<std::string> subtitle;
   std::vector<std::vector<std::string>> panel_titles;  // lines of the title of each heatmap of a grid
   double title_space = 0;                              // for these lines
@@ -100,8 +100,7 @@ std::string label_text(const std::vector<std::string>& labels, std::size_t i) {
 
 constexpr double kMargin = 16;
 constexpr double kPanelTitleLine = kPanelTitleFont + 2;  // height of a line of a title of a grid
-// Values are drawn only up to this number of rows and columns.
-constexpr std::size_t kMaxCellsWithValues = 64;
+constexpr std::size_t kMaxCellsWithLabels = 64;          // in a row or column of a heatmap
 constexpr double kMinSizeWithValues = 26;
 constexpr std::size_t kMaxPointable = 5000;
 constexpr double kTreeHeight = 84;
@@ -112,6 +111,12 @@ bool has_trees(const HeatmapPage& page) {
   return std::ranges::any_of(page.heatmaps, [](const auto& each) { return !each.tree.merges.empty(); });
 }
 
+/// Returns the largest number of rows and columns of heatmaps whose values are drawn. More values could not
+/// be read on a page of paper.
+std::size_t most_with_values(const HeatmapPage& page) {
+  return page.legend.empty() ? 32 : kMaxCellsWithLabels;
+}
+
 std::size_t longest_side(const HeatmapPage& page) {
   std::size_t side = 1;
   for (const Heatmap& heatmap : page.heatmaps)
@@ -120,11 +125,11 @@ std::size_t longest_side(const HeatmapPage& page) {
 }
 
 /// Returns the width and height of a cell in pixels. With the default font size (zoom 1), the longest side of
-/// a single heatmap is about 560 pixels, or longer if its values would be too small to read, and about 1200
-/// if values are not drawn. The heatmaps of a grid are together at most about 1600 pixels wide and 2400 high.
-/// Limits of the cell size have priority: each cell is large enough for a label on a page with trees, and in
-/// a grid of up to six rows and columns, whose heatmaps have at most 64 rows and columns. A larger font makes
-/// the cells smaller, as long as the titles of the heatmaps have space.
+/// a single heatmap is about 560 pixels, or longer if its values would be too small to read, and at most
+/// about 1200 if values are not drawn. The heatmaps of a grid are together at most about 1600 pixels wide and
+/// 2400 high. Limits of the cell size have priority: each cell is large enough for a label on a page with
+/// trees, and in a grid of up to six rows and columns, whose heatmaps have at most 64 rows and columns. A
+/// larger font makes the cells smaller, as long as the titles of the heatmaps have space.
 double cell_size(const HeatmapPage& page, std::size_t columns, double zoom) {
   const auto side = static_cast<double>(longest_side(page));
   const double low = has_trees(page) ? 8 : 1;
@@ -139,11 +144,11 @@ double cell_size(const HeatmapPage& page, std::size_t columns, double zoom) {
                                                     static_cast<double>(heatmap.values.shape[1])));
     const std::size_t rows = (page.heatmaps.size() + columns - 1) / columns;
     const double least =
-        columns <= 6 && rows <= 6 && side <= static_cast<double>(kMaxCellsWithValues) ? 10 : low;
+        columns <= 6 && rows <= 6 && side <= static_cast<double>(kMaxCellsWithLabels) ? 10 : low;
     return within(std::min(1600 / static_cast<double>(columns), 2400 / static_cast<double>(rows)) / side,
                   least, 40);
   }
-  if (side > static_cast<double>(kMaxCellsWithValues)) return within(1200 / side, low, 16);
+  if (side > static_cast<double>(most_with_values(page))) return within(1200 / side, low, 16);
   return within(560 / side, 30, 72);
 }
 
@@ -272,7 +277,8 @@ std::vector<double> bar_ticks(const HeatmapScale& scale) {
 
 void place_page(PageLayout& layout, const HeatmapPage& page) {
   const Heatmap& first = page.heatmaps[0];
-  const double titles = std::max(text_width(page.title, kTitleFont), page.subtitle.empty() ? 0.0 : 480.0);
+  const double titles =
+      std::max(text_width(page.title, kTitleFont, true), page.subtitle.empty() ? 0.0 : 480.0);
   const double title_half = titles / 2 + kMargin;
   layout.subtitle = subtitle_lines(page.subtitle, std::max(titles, layout.plot_width));
   const double axis = kAxisFont + 8;
@@ -288,7 +294,10 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   layout.bar_height = std::clamp(layout.plot_height, bar_label, 440.0);
   layout.bar_x = layout.left + layout.plot_width + 24;
   layout.bar_y = layout.top + (content_height - layout.bar_height) / 2;
-  const double bar = kBarWidth + kBarText + kTickLength + 4 + (page.scale.label.empty() ? 0 : axis + 6);
+  for (const double tick : bar_ticks(page.scale))
+    layout.bar_text = std::max(layout.bar_text, text_width(tick_label(tick), kBarFont));
+  const double bar =
+      kBarWidth + layout.bar_text + kTickLength + 4 + (page.scale.label.empty() ? 0 : axis + 6);
   layout.width = std::max(layout.bar_x + bar + kMargin, layout.left + layout.plot_width / 2 + title_half);
   // The turned label of the last column ends below this column, so no label extends beyond the right edge.
   const double below = layout.plot_height + layout.x_ticks.extent + (first.x_axis.empty() ? 0 : axis);
@@ -304,7 +313,7 @@ PageLayout lay_out(const HeatmapPage& page, double zoom) {
   layout.rows = (count + layout.columns - 1) / layout.columns;
   layout.edge_labels = layout.grid && !has_trees(page) && share_labels(page.heatmaps);
   layout.cell = cell_size(page, layout.columns, zoom);
-  layout.values = longest_side(page) <= kMaxCellsWithValues && layout.cell >= kMinSizeWithValues;
+  layout.values = longest_side(page) <= most_with_values(page) && layout.cell >= kMinSizeWithValues;
   layout.pointable = cells_of(page) <= kMaxPointable;
   layout.x_ticks = lay_out_ticks(page, layout, true);
   layout.y_ticks = lay_out_ticks(page, layout, false);
@@ -405,11 +414,8 @@ std::string coloured(std::string_view text, const std::vector<std::string>& lege
 void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapPage& page, double size) {
   const double font = std::clamp(size * 0.3, 8.0, 14.0);
   const std::size_t columns = heatmap.values.shape[1];
-  canvas.add(
-      "<g font-size=\"{}\" text-anchor=\"middle\"{}>\n", coordinate(font),
-      page.legend.empty()
-          ? ""
-          : R"( font-weight="700" letter-spacing="1.5" paint-order="stroke" stroke="#fff" stroke-width="3")");
+  canvas.add("<g font-size=\"{}\" text-anchor=\"middle\"{}>\n", coordinate(font),
+             page.legend.empty() ? "" : R"( font-weight="700" letter-spacing="1.5")");
   for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
     const double value = heatmap.values.at(i);
     const std::string shown = page.cell_texts.empty() ? cell_text(value, page.small_values)
@@ -418,6 +424,12 @@ void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapPage& p
     const std::size_t row = i / columns;
     const double x = (static_cast<double>(i % columns) + 0.5) * size;
     const double y = (static_cast<double>(row) + 0.5) * size + font * 0.36;
+    if (!page.legend.empty() && !std::isnan(value)) {  // a white background of the letters
+      canvas.add(
+          "<text x=\"{}\" y=\"{}\" fill=\"#fff\" stroke=\"#fff\" stroke-width=\"8\" "
+          "stroke-linejoin=\"round\">{}</text>\n",
+          coordinate(x), coordinate(y), xml_escaped(page.cell_texts[i]));
+    }
     canvas.add("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", coordinate(x), coordinate(y),
                ink_of(page.scale, value), shown);
   }
@@ -542,7 +554,7 @@ void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapS
     canvas.line(right, y, right + kTickLength, y);
     canvas.text({right + kTickLength + 4, y + kBarFont * 0.36, kBarFont, "start"}, tick_label(tick));
   }
-  const double label_x = right + kTickLength + 4 + kBarText + kAxisFont + 4;
+  const double label_x = right + kTickLength + 4 + layout.bar_text + kAxisFont + 4;
   canvas.text({label_x, layout.bar_y + layout.bar_height / 2, kAxisFont, "middle", -90}, scale.label);
 }
 

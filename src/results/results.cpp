@@ -351,7 +351,7 @@ HeatmapPage heads_page(const Results& results, const std::string& plot, bool dra
       const auto* const number = std::get_if<std::int64_t>(&cells[i]);
       const char* const gap = title.empty() ? "" : " ";
       const auto* const text = std::get_if<std::string>(&cells[i]);
-      if (text != nullptr && !is_key(key)) title += gap + *text;
+      if (text != nullptr && !is_key(key)) title += gap + (key == "input" ? "input " + *text : *text);
       if (number != nullptr && is_key(key)) title += fmt::format("{}{} {}", gap, key, *number);
     }
     const auto* const layer = std::get_if<std::int64_t>(&cells[table->find("layer").value()]);

@@ -108,7 +108,7 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
     texts[grid.cells[h]] = letters_of(heads[h]);
     if (!heads[h].empty()) scores[grid.cells[h]] = heads[h].front()->evidence.score.value_or(0);
   }
-  return {.title = "Roles of heads",
+  return {.title = "Roles of Heads",
           .scale = {.diverging = false, .low = 0, .high = 1, .label = "Score of the first letter's role"},
           .heatmaps = {{"Roles", "Head", "Layer", grid.columns, grid.layers,
                         make_tensor(size, std::move(scores))}},

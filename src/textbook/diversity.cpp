@@ -260,7 +260,7 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
   result.rows = make_table("rows", std::move(columns), std::move(rows));
   result.add_chart("Effective rank", {"random_effective_rank", "specialised_effective_rank"},
                    "Effective rank");
-  result.add_chart("Mean magnitude of the similarity to other heads",
+  result.add_chart("Mean magnitude of similarity to other heads",
                    {"random_absolute_similarity", "specialised_absolute_similarity"}, "Similarity",
                    Drawing::bars);
   std::vector<Heatmap> maps;

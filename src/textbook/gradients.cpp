@@ -196,7 +196,9 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
   std::vector<Column> columns = {result.x};
   for (const std::size_t column : drawn) {
     columns.emplace_back(kGradientsColumns[column]);
-    columns.emplace_back(fmt::format("{}, scaled", kGradientsColumns[column].name));
+    std::string scaled = fmt::format("{}, scaled", kGradientsColumns[column].name);
+    std::ranges::replace(scaled, '_', ' ');
+    columns.emplace_back(std::move(scaled));
   }
   CellRows lines;
   const std::size_t half = rows.size() / sizes / 2;  // rows of one d_k and scale, the last for the layer
@@ -216,7 +218,7 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
     add_chart("Scores divided by sqrt(d_k)", {2, 4, 6});
   } else {
     add_chart("Through queries and keys", {1, 2, 3, 4});
-    add_chart("Through the query, for the median token and head", {7, 8});
+    add_chart("Through the query: median token and head", {7, 8});
     add_chart("Through values", {5, 6});
   }
   result.drawn = make_table(heads ? "heads" : "lines", std::move(columns), std::move(lines));

@@ -169,8 +169,8 @@ ExperimentResult kinds_experiment(const model::Model& model, const input::Batch&
   result.conclusion = fmt::format("Closest to full attention by total variation: {}.",
                                   closest != nullptr ? std::get<std::string>((*closest)[0]) : "no kind");
   result.add_chart("Scores and values", {"flops"}, "FLOPs", Drawing::bars);
-  result.add_chart("Memory of the patterns", {"pattern_bytes"}, "bytes", Drawing::bars);
-  result.add_chart("Distance to full attention", {"total_variation", "output_error"}, "distance",
+  result.add_chart("Memory of the patterns", {"pattern_bytes"}, "Bytes", Drawing::bars);
+  result.add_chart("Distance to full attention", {"total_variation", "output_error"}, "Distance",
                    Drawing::bars);
   result.rows = make_table("rows", {std::begin(kKindsColumns), std::end(kKindsColumns)}, std::move(rows));
   return result;

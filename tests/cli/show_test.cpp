@@ -77,7 +77,7 @@ TEST_CASE("pictures name the model and the text, and draw what was asked") {
   const std::string from = drawn({"analyze", model, text, "--from", "cat"});
   shows(from, {">What &quot;cat&quot; Looks At<", ">The cat sat.<", ">2.3<", ">cat<"});
   CHECK(count_of(from, "<rect") >= 12 * 6);  // heads and tokens
-  shows(drawn({"analyze", model, text, "--include", "rollout"}), {">Attention rollout<", ">The cat sat.<"});
+  shows(drawn({"analyze", model, text, "--include", "rollout"}), {">Attention Rollout<", ">The cat sat.<"});
   const std::string weights = drawn({"weights", model});
   shows(weights, {">Subspace Similarity of Heads (cosine of W_Q W_K^T and of W_V W_O)<", ">QK, Layer 0<",
                   ">OV, Layer 2<", ">data/tiny-bert<"});
@@ -120,8 +120,11 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
   shows(plot(analyze, {"heads.entropy"}), {">Heads: entropy<"});
   shows(plot(analyze, {"contributions.share"}), {">Heads: contributions share<"});
   shows(plot(analyze, {"share", "--include", "contributions"}), {">Heads: contributions share<"});
-  const std::string inputs =
-      shows(plot(analyze, {"entropy", "--per-input", "--text", "It was tired."}), {">0</text>", ">1</text>"});
+  shows(
+      {"analyze", "data/tiny-bert", "The cat sat.", "--include", "contributions"},
+      {">Heads: contributions norm<", ">data/tiny-bert<", ">The cat sat.<", ">mean over positions of |w_i|"});
+  const std::string inputs = shows(plot(analyze, {"entropy", "--per-input", "--text", "It was tired."}),
+                                   {">input 0</text>", ">input 1</text>"});
   CHECK(count_of(inputs, "<title>2, 3: ") == 2);
   const std::vector<std::string> study = {"study", "data/tiny-bert", "--input", "data/sentences.txt"};
   shows(plot(study, {"entropy", "--measures", "metrics"}), {">Heads: entropy<", ">data/tiny-bert<"});

@@ -348,7 +348,7 @@ std::vector<Task> researcher_tasks() {
       {.number = 31,
        .words = "Roles as a figure",
        .command = kStudy + "-o roles.svg && grep -oE '>(Roles|0, 3|positional)[^<]*' roles.svg",
-       .shows = {">Roles of heads", ">0, 3: 0.93", ">positional: share of rows"},
+       .shows = {">Roles of Heads", ">0, 3: 0.93", ">positional: share of rows"},
        .hides = {"attnctl:"}},
       {.number = 33,
        .words = "Syntax of a plain text",

@@ -73,6 +73,61 @@ TEST_CASE("lines go through the numbers and omit undefined points") {
                               .log_y = true}}));
 }
 
+TEST_CASE("the x axis of lines ends at their last point") {
+  std::vector<std::vector<Cell>> rows;
+  for (int i = 0; i < 8; ++i) rows.push_back({static_cast<double>(i), 1.0, std::pow(2.0, i + 3)});
+  const Table table = make_table("rows", {"head", "a", "d_k"}, rows);
+  const std::string lines = drawn(table, {{.title = "T", .x = "head", .y = {"a"}}});
+  CHECK(lines.find("<path d=\"M78 ") != std::string::npos);
+  CHECK(lines.find("L438 ") != std::string::npos);
+  CHECK(lines.find(">6</text>") != std::string::npos);
+  CHECK(lines.find(">8</text>") == std::string::npos);
+  const std::string logarithmic = drawn(table, {{.title = "T", .x = "d_k", .y = {"a"}, .log_x = true}});
+  CHECK(logarithmic.find("L438 ") != std::string::npos);
+  CHECK(logarithmic.find(">10000</text>") == std::string::npos);
+}
+
+TEST_CASE("labels of bars that would overlap are turned, or some are left out") {
+  const auto bars = [](int count) {
+    std::vector<std::vector<Cell>> rows;
+    for (int i = 0; i < count; ++i) rows.push_back({"label " + std::to_string(i), 1.0});
+    return drawn(make_table("rows", {"x", "a"}, rows), {{.title = "T", .x = "x", .y = {"a"}, .bars = true}});
+  };
+  const auto labels_of = [](const std::string& svg) {
+    std::size_t found = 0;
+    for (std::size_t at = svg.find(">label "); at != std::string::npos; at = svg.find(">label ", at + 1))
+      found += svg.find('<', at) == svg.find("</text>", at) ? 1 : 0;
+    return found;
+  };
+  CHECK(bars(5).find("rotate(-45") == std::string::npos);
+  CHECK(labels_of(bars(5)) == 5);
+  CHECK(bars(15).find("rotate(-45") != std::string::npos);
+  CHECK(labels_of(bars(15)) == 15);
+  CHECK(bars(40).find("rotate(-45") == std::string::npos);
+  CHECK(labels_of(bars(40)) < 20);
+}
+
+TEST_CASE("each row of charts has space for its own legends; their marks are dots, lines or bars") {
+  const Table table = make_table("rows", {"x", "a", "b"}, {{1.0, 1.0, 2.0}, {2.0, 2.0, 1.0}});
+  const auto height = [&](const std::vector<Chart>& charts) {
+    const std::string svg = drawn(table, charts);
+    return std::stoi(svg.substr(svg.find(" height=\"") + 9));
+  };
+  const Chart one = {.title = "T", .x = "x", .y = {"a"}};
+  const Chart two = {.title = "T", .x = "x", .y = {"a", "b"}};
+  const int legend = height({two}) - height({one});
+  CHECK(legend > 0);
+  CHECK(height({one, one, two}) == height({two, one, one}));
+  CHECK(height({one, one, two}) == height({one, one, one}) + legend);
+  const auto marks = [&](bool bars, bool points, const char* mark) {
+    const Chart chart = {.title = "T", .x = "x", .y = {"a", "b"}, .bars = bars, .points = points};
+    return drawn(table, {chart}).find(mark) != std::string::npos;
+  };
+  CHECK(marks(false, true, "r=\"4\" fill=\"#d55e00\"/>"));
+  CHECK(marks(true, false, "h22\" stroke=\"#d55e00\" stroke-width=\"10\"/>"));
+  CHECK(marks(false, false, "h22\" stroke=\"#d55e00\" stroke-width=\"2.4\"/>"));
+}
+
 TEST_CASE("empty charts are left out, unless all are empty") {
   const Table table = make_table("rows", {"x", "full", "empty"}, {{1.0, 1.0, Cell()}, {2.0, 2.0, Cell()}});
   const Chart full = {.title = "Full chart", .x = "x", .y = {"full"}};
