@@ -333,14 +333,14 @@ HeatmapPage heads_page(const Results& results, const std::string& plot, bool dra
   if (table == nullptr)
     fail(Status::usage, "--plot {}: this run has no such column of heads{}; it has {}", escaped(name),
          did_you_mean(name, known), first_names({known.begin(), known.end()}));
-  struct Axes {
+  struct GridAxes {
     std::set<std::int64_t> layers, heads;
   };
   struct Panel {
     Cell component;
     std::map<std::pair<std::int64_t, std::int64_t>, double> numbers;
   };
-  std::map<Cell, Axes> axes;  // of each component: the layers and heads of all its rows
+  std::map<Cell, GridAxes> axes;  // of each component: the layers and heads of all its rows
   std::vector<std::pair<std::string, Panel>> panels;
   std::vector<Cell> cells(table->columns.size());
   for (std::size_t row = 0; row < table->rows; ++row) {
@@ -394,7 +394,7 @@ HeatmapPage heads_page(const Results& results, const std::string& plot, bool dra
   double least = std::numeric_limits<double>::infinity();
   for (auto& [title, panel] : panels) {
     std::vector<double> values;
-    const Axes& all = axes[panel.component];
+    const GridAxes& all = axes[panel.component];
     for (const std::int64_t layer : all.layers) {
       for (const std::int64_t head : all.heads) {
         values.push_back(panel.numbers.try_emplace({layer, head}, kUndefined).first->second);

@@ -494,9 +494,9 @@ TEST_CASE("bad sentences stop a study, or are counted and listed") {
     CHECK(document["corpus"]["skipped"] == 1);
     CHECK(document["skipped"][0]["message"].get<std::string>().find(row.where) != std::string::npos);
     const std::string skipped =
-        fmt::format("attnctl: warning: skipped 1 of {} sentences (--skip-bad); first: {}/{}",
-                    row.sentences + 1, folder.path().string(), row.where);
+        fmt::format("attnctl: warning: skipped 1 of {} sentences (--skip-bad); first: ", row.sentences + 1);
     CHECK_MESSAGE(result.err.find(skipped) != std::string::npos, result.err);
+    CHECK_MESSAGE(result.err.find(row.where) != std::string::npos, result.err);
   }
   const RunResult none =
       run_attnctl({"study", kBert, "--input", folder.write("c.jsonl", "{}\n").string(), "--skip-bad"});

@@ -107,7 +107,7 @@ TEST_CASE("errors of invalid text input give its position") {
     std::string says;
   };
   for (const Row& row : {
-           Row{InputFormat::txt, "a\n\xe9\n", "x: line 11: @byte 102: got 0xe9, which is not UTF-8"},
+           Row{InputFormat::txt, "a\n\xe9\n", "x: line 12: @byte 102: got 0xe9, which is not UTF-8"},
            Row{InputFormat::jsonl, "{\"text\": \"a\"}\n{\"ids\": [1]}", "x: line 12: /text: is missing"},
            Row{InputFormat::jsonl, "\n{\"text\"", "x: line 12"},
            Row{InputFormat::json, "[{\"text\": \"a\"}, {\"text\": null}]",

@@ -101,7 +101,8 @@ bool fails_now() {
   if (passed++ < fault().after) return false;
   if (fault().kind == Kind::interrupted) return interrupt_now();
   if (fault().kind == Kind::signal) {
-    std::raise(fault().value);
+    static std::atomic<bool> raised{false};  // a second signal would end the program at once
+    if (!raised.exchange(true)) std::raise(fault().value);
     return false;
   }
   errno = fault().value;
