@@ -45,6 +45,18 @@ TEST_CASE("every source file keeps the order and the namespaces of the folders")
   }
 }
 
+TEST_CASE("names of tests have no semicolon, at which CMake would cut them, so that ctest runs no test") {
+  static const std::regex name(R"re(TEST_CASE\("[^"]*;)re");
+  std::size_t sources = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(ATTNCTL_SOURCE_DIR "/tests")) {
+    if (entry.path().extension() != ".cpp") continue;
+    ++sources;
+    CAPTURE(entry.path().string());
+    CHECK_FALSE(std::regex_search(slurp(entry.path()), name));
+  }
+  CHECK(sources > 50);
+}
+
 TEST_CASE("installed headers include only the standard library and each other") {
   static const std::regex include("#include (<[a-z_]+>|\"attnctl/[a-z_]+\\.hpp\")");
   std::size_t headers = 0;

@@ -169,7 +169,7 @@ TEST_CASE("mixing ratios are those of NumPy, where norms come after and where th
   CHECK_FALSE(PositionMixing{0, 0}.ratio().has_value());
 }
 
-TEST_CASE("norm-based weights are those of NumPy; rows can be made to sum to 1") {
+TEST_CASE("norm-based weights are those of NumPy, rows can be made to sum to 1") {
   for (const Case& of : kCases) {
     CAPTURE(of.name);
     const model::Model model = open(of);

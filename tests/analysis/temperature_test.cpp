@@ -128,7 +128,7 @@ TEST_CASE("the entropy of rows of normal scores is that of scipy's integrals, an
   }
 }
 
-TEST_CASE("rows of different lengths: the mean of their entropies; rows with one key do not count") {
+TEST_CASE("rows of different lengths: the mean of their entropies, rows with one key do not count") {
   std::vector<std::uint64_t> counts = rows_of(9, 3);
   counts[1] = 2;
   counts[4] = 5;

@@ -124,7 +124,7 @@ TEST_CASE("NaN of arithmetic and of files is not the undefined number") {
 namespace attnctl {
 namespace {
 
-TEST_CASE("equal seeds give equal numbers; other seeds and streams differ") {
+TEST_CASE("equal seeds give equal numbers, other seeds and streams differ") {
   Random a(7);
   Random b(7);
   Random other_seed(8);

@@ -96,7 +96,7 @@ TEST_CASE("a replaced file keeps its mode, and symlinks stay symlinks") {
   CHECK(files_in(folder.path() / "deep") == 1);
 }
 
-TEST_CASE("a dangling symlink creates its target; a cycle of symlinks is an error") {
+TEST_CASE("a dangling symlink creates its target, a cycle of symlinks is an error") {
   const test::TempDir folder;
   fs::create_symlink("later", folder.path() / "link");
   write_whole(folder.path() / "link", "new");

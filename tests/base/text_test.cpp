@@ -67,7 +67,7 @@ TEST_CASE("the closest name is the only one that begins with a word, or the one 
   CHECK(did_you_mean("vo", pair) == " (did you mean \"ov\"?)");
   const std::vector<std::string> options = {"from", "format"};
   CHECK(did_you_mean("form", options) == " (did you mean \"from\"?)");  // two letters swapped
-  CHECK(did_you_mean("qv", pair).empty());  // both are equally close
+  CHECK(did_you_mean("qv", pair).empty());                              // both are equally close
 }
 
 TEST_CASE("a number is the whole text, without sign or space") {

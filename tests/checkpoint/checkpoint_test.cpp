@@ -218,7 +218,7 @@ TEST_CASE("arrays written by the formats' own libraries are read in every type a
   }
 }
 
-TEST_CASE("NPY versions 1 to 3 are read; the tensor is named after the file") {
+TEST_CASE("NPY versions 1 to 3 are read, the tensor is named after the file") {
   for (const std::string name : {"version1", "version2", "version3"}) {
     CAPTURE(name);
     Warnings warnings;

@@ -454,7 +454,8 @@ TEST_CASE("the summary has ranks, similarities and the heads, sorted and cut") {
       run_attnctl({"analyze", kBert, "--ids", "5,6,7,8", "--format", "text", "--sort", "entropy", "--top",
                    "2", "--from", "1", "--to", "0", "--include", "metrics,weights"});
   CHECK(result.status == 0);
-  for (const char* part : {"Effective ranks of QK by layer and head (1 to ", "Average pairwise similarity", "looks at", "entropy"}) {
+  for (const char* part : {"Effective ranks of QK by layer and head (1 to ", "Average pairwise similarity",
+                           "looks at", "entropy"}) {
     CAPTURE(part);
     CHECK_MESSAGE(result.out.find(part) != std::string::npos, result.out);
   }

@@ -100,7 +100,7 @@ TEST_CASE("records of an encoder and a decoder name their component") {
   CHECK(document.at("model").at("layers") == 3);
 }
 
-TEST_CASE("without a target only the encoder runs; --component and --heads select") {
+TEST_CASE("without a target only the encoder runs, --component and --heads select") {
   const auto encoder =
       document_of({"analyze", kModel, "--ids", "5,9", "--include", "metrics", "--format", "json"});
   CHECK(encoder.at("heads").size() == 6);
@@ -114,7 +114,7 @@ TEST_CASE("without a target only the encoder runs; --component and --heads selec
   CHECK(weights.at("heads").size() == 6);
   const RunResult csv = run_attnctl(
       {"analyze", kModel, "--ids", "5,9", "--target-ids", "2", "--format", "csv", "--table", "patterns"});
-  CHECK(csv.out.find("0,cross,0,2,0,1,") != std::string::npos);
+  CHECK(csv.out.find("0,cross,0,2,cross.0.2,0,1,") != std::string::npos);
 }
 
 TEST_CASE("invalid requests to an encoder and a decoder are rejected") {

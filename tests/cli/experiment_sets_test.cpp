@@ -43,7 +43,7 @@ TEST_CASE("experiment hull: the textbook's keys") {
   CHECK(document.at("summary").at("axis_heads_pick") == 2);
 }
 
-TEST_CASE("experiment hull: keys of files and of the command line; a duplicate names its twin") {
+TEST_CASE("experiment hull: keys of files and of the command line, a duplicate names its twin") {
   const TempDir folder;
   const std::string file = folder.write("keys.json", "[[0, 0], [4, 0], [0, 4], [1, 1], [4, 0]]").string();
   const json from_file = hull_of(file);

@@ -42,7 +42,7 @@ TEST_CASE("experiment: every format") {
   CHECK(document.at("parameters").at("d_k") == json({4, 16}));
   REQUIRE(document.at("rows").size() == 2);
   CHECK(document.at("rows")[1].at("d_k") == 16);
-  CHECK(run_small({"--format", "csv"}).out.starts_with("d_k,queries,score_variance,"));
+  CHECK(run_small({"--format", "csv"}).out.starts_with("d_k,queries,largest_weight,"));
   CHECK(run_small({"--format", "svg"}).out.find("Variance of the scores") != std::string::npos);
   CHECK(run_small({"--format", "text"}).out.starts_with("Experiment scaling\n"));
   CHECK(run_small({"--format", "json", "--threads", "1"}).out.find("\"seed\": 0") != std::string::npos);
@@ -223,7 +223,7 @@ TEST_CASE("experiment: options of generated numbers and of a model exclude each 
   }
 }
 
-TEST_CASE("experiment: --picture draws a heatmap by its name; the default is charts") {
+TEST_CASE("experiment: --picture draws a heatmap by its name, the default is charts") {
   const std::vector<std::string> small = {"experiment", "positions", "--positions", "6",
                                           "--d",        "8",         "--format",    "svg"};
   const auto drawn = [&](const std::string& picture) {

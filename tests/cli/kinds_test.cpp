@@ -214,7 +214,7 @@ TEST_CASE("experiment kinds: costs equal their formulas, and distances are 0 if 
   CHECK(rows[5]["kind"] == "axial");
   CHECK(rows[5]["flops"] == 24 * (4 + 6) * pair);
   CHECK(rows[5]["total_variation"].is_null());
-  CHECK(document["summary"]["closest_to_full"] == "block:24");
+  CHECK(document["summary"]["closest_to_full"] == "linear");
 
   const json causal = run_json({"experiment", "kinds", "--n", "24", "--d", "8", "--heads", "2", "--causal",
                                 "--kinds", "full,window:24", "--format", "json"});

@@ -82,7 +82,7 @@ TEST_CASE("-o x.png and -o x.pdf write the picture of -o x.svg") {
   }
 }
 
-TEST_CASE("--width is the width of a PNG in pixels and of a PDF in points; --font-size enlarges both") {
+TEST_CASE("--width is the width of a PNG in pixels and of a PDF in points, --font-size enlarges both") {
   const auto drawn = [](const std::string& format, const Words& more) {
     const RunResult result =
         run_attnctl(with({"analyze", kBert, "The cat sat.", "--show", "1.2", "--format", format}, more));

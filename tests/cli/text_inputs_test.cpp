@@ -86,7 +86,7 @@ TEST_CASE("every kind of text input gives the same sequence, also together in on
   CHECK(document.at("warnings").at(0).at("code") == "blank_lines");
 }
 
-TEST_CASE("a compressed file has the inputs of the file that was packed; .conll is read as .conllu") {
+TEST_CASE("a compressed file has the inputs of the file that was packed, .conll is read as .conllu") {
   const TempDir folder;
   const std::string treebank = slurp("data/treebank.conllu");
   const std::vector<std::pair<std::string, std::string>> files = {
@@ -199,7 +199,7 @@ TEST_CASE("a pair has token types where the model has them") {
             .at("length") == 7);
 }
 
-TEST_CASE("an input that is too long is status 3; --truncate shortens it with a warning") {
+TEST_CASE("an input that is too long is status 3, --truncate shortens it with a warning") {
   std::string text;
   for (int i = 0; i < 200; ++i) text += "the ";
   check_command_refuses({"analyze", kBert, "--text", text},

@@ -133,7 +133,7 @@ std::vector<Task> student_tasks() {
       {.number = 11,
        .words = "Axial attention on a small grid",
        .command = "attnctl experiment kinds --n 16 --grid 4x4",
-       .shows = {"axial 32768 2048", "Closest to full attention by total variation: block:16."},
+       .shows = {"axial 32768 2048", "Closest to full attention by total variation: strided:8."},
        .piped = {"\"kind\": \"axial\", \"flops\": 32768"}},
       {.number = 12,
        .words = "Attention rollout from a word",

@@ -134,7 +134,7 @@ TEST_CASE("a selection lists its layers") {
   CHECK(Selection{{{0, 1}, {2, 0}, {2, 1}}}.layers() == std::vector<std::size_t>{0, 2});
 }
 
-TEST_CASE("short sequences share a block; long sequences and separate keys do not") {
+TEST_CASE("short sequences share a block, long sequences and separate keys do not") {
   Batch batch;
   for (const std::size_t n : {3U, 4U, 5U, 20U, 1U, 2U, 2U}) batch.sequences.push_back(of_length(n));
   batch.sequences.back().key_embeddings = attnctl::OwnedMatrix<float>(6, 1);

@@ -26,7 +26,7 @@ std::vector<TextInput> read(const std::string& text, InputFormat format, std::ui
   return inputs;
 }
 
-TEST_CASE("txt has one text per line; blank lines are skipped and counted") {
+TEST_CASE("txt has one text per line, blank lines are skipped and counted") {
   std::uint64_t blank = 0;
   const std::vector<TextInput> inputs =
       read(std::string("one \r\n\n \t \n\u3000\r\n two\r\rx\n") + std::string("nul\0!", 5), InputFormat::txt,

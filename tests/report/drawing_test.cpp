@@ -107,7 +107,7 @@ TEST_CASE("labels of bars that would overlap are turned, or some are left out") 
   CHECK(labels_of(bars(40)) < 20);
 }
 
-TEST_CASE("each row of charts has space for its own legends; their marks are dots, lines or bars") {
+TEST_CASE("each row of charts has space for its own legends, their marks are dots, lines or bars") {
   const Table table = make_table("rows", {"x", "a", "b"}, {{1.0, 1.0, 2.0}, {2.0, 2.0, 1.0}});
   const auto height = [&](const std::vector<Chart>& charts) {
     const std::string svg = drawn(table, charts);

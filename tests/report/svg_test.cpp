@@ -255,7 +255,7 @@ TEST_CASE("undefined values are grey and have no number") {
   CHECK(svg.find("nan") == std::string::npos);
 }
 
-TEST_CASE("large matrices have no numbers in their cells and thin labels; their size is bounded") {
+TEST_CASE("large matrices have no numbers in their cells and thin labels, their size is bounded") {
   CHECK(count(svg_of(square(32, 1)), "<text") > 32 * 32);
   CHECK(count(svg_of(square(33, 1)), "<text") < 100);
   const std::string largest = svg_of(square(500, 1));

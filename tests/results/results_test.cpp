@@ -32,7 +32,7 @@ Table table() {
 
 }  // namespace
 
-TEST_CASE("non-finite numbers are counted in every part of a value; undefined numbers are not") {
+TEST_CASE("non-finite numbers are counted in every part of a value, undefined numbers are not") {
   const Tensor floats = make_tensor({2, 2}, std::vector<float>{1, kNaN, kUndefinedFloat, 2});
   const Tensor doubles = make_tensor({3}, std::vector<double>{kInfinity, -kInfinity, kUndefined});
   const Tensor integers = make_tensor({2}, std::vector<std::int64_t>{1, 2});
@@ -45,7 +45,7 @@ TEST_CASE("non-finite numbers are counted in every part of a value; undefined nu
   CHECK(count_non_finite(Value(List{Value(record), Value(doubles), Value(table())})) == 2 + 2 + 2);
 }
 
-TEST_CASE("-inf of hidden keys is not counted; NaN and +inf of the same tensor are") {
+TEST_CASE("-inf of hidden keys is not counted, NaN and +inf of the same tensor are") {
   const auto infinity = static_cast<float>(kInfinity);
   const std::vector<float> scores{1, -infinity, infinity, kNaN};
   CHECK(count_non_finite(scores, false) == 3);

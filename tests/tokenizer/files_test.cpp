@@ -261,7 +261,7 @@ TEST_CASE("word marks, plain tokens, and words of several tokens") {
   }
 }
 
-TEST_CASE("a label has the word mark, unless markers are stripped; special tokens keep it") {
+TEST_CASE("a label has the word mark, unless markers are stripped, special tokens keep it") {
   struct Row {
     std::vector<std::string> tokens;    // by id; token 0 is special
     std::vector<std::string> stripped;  // their labels without markers

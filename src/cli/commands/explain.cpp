@@ -22,14 +22,14 @@ constexpr std::array<std::string_view, 7> kFields = {"where", "name",    "unit",
                                                      "null",  "meaning", "source"};
 
 /// Definitions with their place, such as "study --measures pairs", and the schema of the results.
-struct Group {
+struct NameGroup {
   std::string place;
   std::string_view schema;
   NamedDefinitions named;
 };
 
-std::vector<Group> all_groups() {
-  std::vector<Group> all;
+std::vector<NameGroup> all_groups() {
+  std::vector<NameGroup> all;
   const auto add = [&](std::string_view schema, const char* option, const std::vector<std::string>& values,
                        const char* other, const std::vector<NamedDefinitions>& groups) {
     for (const NamedDefinitions& group : groups) {
@@ -186,7 +186,7 @@ class Entries {
 
   void add(const TableRow& table, const std::string& command, const std::string& column,
            const std::string& description) {
-    const auto of_table = [&](const Group& group) {
+    const auto of_table = [&](const NameGroup& group) {
       return group.schema == table.schema && group.named.where == table.group;
     };
     auto group = std::ranges::find_if(groups_, of_table);
@@ -210,7 +210,7 @@ class Entries {
     if (entry.about != nullptr) {
       entry.key = holds(key_definitions(), entry.about);
       // A column of a table of one measure can belong to another measure: best_offset of heads.
-      const auto of_definition = [&](const Group& each) {
+      const auto of_definition = [&](const NameGroup& each) {
         return each.schema == table.schema && each.named.where != "study" &&
                holds(each.named.definitions, entry.about);
       };
@@ -234,7 +234,7 @@ class Entries {
     if (std::ranges::none_of(all, same)) all.push_back(std::move(entry));
   }
 
-  std::vector<Group> groups_ = all_groups();
+  std::vector<NameGroup> groups_ = all_groups();
 };
 
 const std::vector<Entry>& all_entries() {

@@ -32,7 +32,7 @@ double largest_difference(const OwnedMatrix<double>& a, const OwnedMatrix<double
   return largest;
 }
 
-TEST_CASE("the gradient of each head and route is that of torch's autograd; heads add up to the whole") {
+TEST_CASE("the gradient of each head and route is that of torch's autograd, heads add up to the whole") {
   const test::Golden golden(ATTNCTL_SOURCE_DIR "/tests/golden/experiments");
   const OwnedMatrix<double> x = matrix_at(golden.array("x"), 0);
   const OwnedMatrix<double> d_output = matrix_at(golden.array("d_output"), 0);
@@ -108,7 +108,7 @@ TEST_CASE("without the scale the gradient of most tokens through their queries v
   CHECK(sums[2]["largest_weight"] > 0.9);
 }
 
-TEST_CASE("gradients: threads change nothing, the seed does; heads must divide d") {
+TEST_CASE("gradients: threads change nothing, the seed does, heads must divide d") {
   const GradientsOptions options{.n = 5, .d = 8, .heads = 2, .d_k = {3}, .checks = 4};
   const std::vector<Row> one = rows_of(options, 1);
   const std::vector<Row> three = rows_of(options, 3);

@@ -77,7 +77,7 @@ TEST_CASE("heads: measured as NumPy measures its own random heads") {
   }
 }
 
-TEST_CASE("heads: heads that are the same one count once in distinct patterns; threads change nothing") {
+TEST_CASE("heads: heads that are the same one count once in distinct patterns, threads change nothing") {
   HeadsOptions options{.d = 16, .heads = {4}, .length = 1};  // with one token, every pattern is [1]
   Pool one(1);
   const Table table = heads_experiment(options, one).rows;
