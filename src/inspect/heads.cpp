@@ -43,7 +43,7 @@ Section inputs_section(const input::Batch& batch) {
 }
 
 /// Returns a table of tokens. The columns from begin to sequence_id are missing if no input is a text, and
-/// `side` is missing if there are no targets.
+/// `side` is missing without targets.
 Table inputs_table(const input::Batch& batch) {
   const bool targets = batch.sequences.front().target != nullptr;
   const bool texts =

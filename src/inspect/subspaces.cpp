@@ -42,7 +42,7 @@ Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& a
   return rows.table();
 }
 
-/// Adds the section of the projection kernels, and the table of their principal cosines.
+/// Adds the section of the projection kernels, and the table of principal cosines.
 void add_kernels(Results& results, const AnalysisInput& input,
                  const std::vector<ProjectionAnalysis>& analyses) {
   List items;

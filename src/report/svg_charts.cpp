@@ -151,8 +151,8 @@ void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   }
 }
 
-/// The labels of the groups of bars. If they would overlap, all are turned by 45 degrees, or, if there is no
-/// space for that, only every second, third, ... is drawn.
+/// The labels of the groups of bars. If they would overlap, all are turned by 45 degrees, or, if there is not
+/// enough space for that, only every second, third, ... is drawn.
 struct CategoryLabels {
   std::size_t step = 1;
   double turned = 0;  // additional height of turned labels; 0 if labels are not turned

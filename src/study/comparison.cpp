@@ -29,7 +29,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kNumericKeys = {"offset", "position", "first", "last"};
 /// The tables that text leaves out, because a difference in them says little about a head.
 constexpr std::array<std::string_view, 2> kNotInText = {"distributions", "distance"};
-/// The tables of which text shows only the rows with at least this `count` in both studies.
+/// Text shows only the rows of these tables whose `count` in both studies is at least the next constant.
 constexpr std::array<std::string_view, 2> kCountedTables = {"relations", "coreference"};
 constexpr double kFewestCases = 100;
 /// The columns that are neither compared nor part of the key.

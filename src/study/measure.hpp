@@ -113,7 +113,7 @@ struct RoleEvidence {
   std::uint64_t count = 0;                // number of rows, word pairs or mentions that were scored
   /// Score minus null, if the null is the accuracy of a baseline on the same word pairs or mentions.
   std::optional<ShareEstimate> excess = {};
-  std::size_t choices = 1;            // number of scores of which this one is the highest
+  std::size_t choices = 1;            // this score is the highest of this number of scores
   std::optional<double> random = {};  // see set_random(); nullopt without random models
   /// Score of the same head with shuffled tokens, for the positions of the original sentence. nullopt if the
   /// study has no shuffles, or if the measure does not run on them (MeasureRow::depends_on_order).

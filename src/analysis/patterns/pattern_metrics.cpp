@@ -64,7 +64,7 @@ std::optional<double> special_token(const PatternRow& row) {
 
 constexpr auto kRowMetrics = std::to_array<RowMetric>({
     {{"entropy", "nats", "[0, ln keys]", "ln keys for even weights",
-      "mean over rows of -sum a ln a, 0 ln 0 = 0, nothing smoothed", "Clark et al. 2019, section 3.3"},
+      "mean over rows of the entropy -sum a ln a of the weights a", "Clark et al. 2019, section 3.3"},
      [](const PatternRow& row) { return std::optional(row.entropy); }},
     {{"entropy_bits", "bits", "[0, log2 keys]", "log2 keys for even weights", "entropy / ln 2",
       "Clark et al. 2019, section 3.3"},

@@ -50,7 +50,7 @@ std::vector<NameGroup> all_groups() {
 }
 
 /// A table whose group has another name, or whose columns in CSV are not all keys of its section in JSON.
-/// `columns` lists these columns; HEAD and PAIR stand for those of a head and of two heads.
+/// `columns` lists these columns; HEAD and PAIR mean the columns of a head and of two heads.
 struct TableRow {
   std::string_view schema, table, group, columns = {};
 };
@@ -96,7 +96,7 @@ constexpr auto kTables = std::to_array<TableRow>({
     {"plan", "trials", "plan"},
 });
 
-/// The meaning of a column of a table, or of a name that is no column, such as that of a metric of a study.
+/// The meaning of a column of a table, or of another name, such as that of a metric of a study.
 struct Entry {
   std::size_t order = 0;  // index of its group in all_groups()
   std::string_view group;
@@ -135,7 +135,7 @@ class Entries {
       };
       if (std::ranges::none_of(all, same)) add_csv_columns(row);
     }
-    std::vector<Entry> rest;  // names that are no columns
+    std::vector<Entry> rest;  // names that are not columns
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       const auto& [where, definitions] = groups_[i].named;
       for (const Definition& about : definitions) {

@@ -178,7 +178,7 @@ using OrderedOptions = std::map<const CLI::Option*, Function>;
 /// resolves escapes, because CLI11 misreads some of them. Throws Error(bad_input) for a key that is given
 /// twice, for a text with #, and for open quotes or brackets.
 std::vector<CLI::ConfigItem> read_entries(const std::string& path) {
-  constexpr char kQuote = '\x01';      // stands for " in a text, until CLI11 has read the text
+  constexpr char kQuote = '\x01';      // replaces " in a text until CLI11 has read the text
   constexpr char kBackslash = '\x02';  // the same for a backslash
   const std::string text = read_file(path, std::size_t{1} << 20);
   std::string_view rest = text;
