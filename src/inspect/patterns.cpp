@@ -412,8 +412,8 @@ std::vector<model::HeadId> item_heads(const RunResults& run, const InputArray& a
   std::vector<model::HeadId> heads = run.heads_of(array);
   if (has_kv_heads(array.what)) return analysis::HeadAxes::of_kv_heads(heads, run.config()).heads();
   if (array.what == Captured::output) {
-    const auto same = std::ranges::unique(heads, {}, &model::HeadId::layer);
-    heads.erase(same.begin(), same.end());
+    const auto same_layer = [](model::HeadId a, model::HeadId b) { return a.layer == b.layer; };
+    heads.erase(std::unique(heads.begin(), heads.end(), same_layer), heads.end());
   }
   return heads;
 }

@@ -148,7 +148,8 @@ TEST_CASE("captured arrays have the same numbers in CSV and in JSON") {
     std::vector<std::string> command = {"analyze", "--include", "scores,queries,keys,values,z,output,logits"};
     command.insert(command.begin() + 1, words.begin(), words.end());
     const JsonAndCsv run(command);
-    for (const auto& [name, columns] : axes) {
+    for (const auto& [array, columns] : axes) {
+      const std::string name = array;
       CAPTURE(name);
       LongTableCheck table(run, name, name == "scores" ? "score" : name == "logits" ? "logit" : "value");
       for (const json& record : run.document.at("arrays")) {

@@ -113,7 +113,8 @@ TEST_CASE("JSON, CSV and NPZ of a run have the same numbers under the same names
 
   // Each key of a JSON record that is also a column of the table has the cells of this column.
   std::size_t compared = 0;
-  for (const auto& [section, records] : document.items()) {
+  for (const auto& [section_name, records] : document.items()) {
+    const std::string section = section_name;
     const std::filesystem::path file = std::filesystem::path(tables) / (section + ".csv");
     if (!std::filesystem::exists(file) || section == "inputs" || section == "map") continue;
     const std::vector<CsvRow> rows = read_csv(slurp(file.string()));

@@ -72,7 +72,7 @@ std::vector<std::pair<std::string, double>> differences_in(const Results& result
   std::vector<std::pair<std::string, double>> list;
   for (const std::vector<Cell>& row : rows_in(table_named(results, "differences"))) {
     std::string text;
-    for (const std::size_t column : {0, 4, 5, 6}) {
+    for (const std::size_t column : {0U, 4U, 5U, 6U}) {
       const auto* const word = std::get_if<std::string>(&row[column]);
       text += (text.empty() ? "" : " ") + (word == nullptr ? "-" : *word);
     }
