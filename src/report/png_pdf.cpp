@@ -162,4 +162,9 @@ void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format,
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:libfontconfig\n";
 }
+/// Otherwise, standard error has a list of the suppressions that were used.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
+extern "C" const char* __asan_default_options() {
+  return "print_suppressions=0";
+}
 #endif
