@@ -54,7 +54,8 @@ struct ExperimentResult {
 };
 
 /// Converts the result to a document, tables, text and pictures. The text ends with the conclusion and the
-/// meanings of the columns and of the names in the summary. It contains the charts only if `with_charts` is true.
+/// meanings of the columns and of the names in the summary. It contains the charts only if `with_charts` is
+/// true.
 [[nodiscard]] Results results_of(const ExperimentResult& result, bool with_charts);
 
 /// Returns the definitions of the columns of each experiment, and of the names in its summary. `where` is the
