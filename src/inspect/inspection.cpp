@@ -192,7 +192,7 @@ void Inspection::check_sort() const {
   const std::string& sort = request_.sort;
   if (sort.empty() || request_.sorts_answers()) return;
   std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
-  columns.insert(columns.end(), {"input", "component", "layer", "head", "name"});
+  columns.insert(columns.end(), {"input", "component", "layer", "head", "name", "kv_head", "rows"});
   if (std::ranges::find(columns, sort) != columns.end()) return;
   fail(Status::usage,
        "--sort {}: the table of heads has no such column{}; attnctl explain lists the columns{}",

@@ -353,13 +353,13 @@ struct Results {
 /// Returns the view with this name; the first view if `name` is empty. Throws Error(usage) if there is none.
 [[nodiscard]] const View& view_named(const Results& results, const std::string& name);
 
-/// Returns heatmaps [layers, heads] of a column of numbers, which `plot` selects: COLUMN, or TABLE.COLUMN;
-/// with
-/// "=WORDS" after it, only the heatmaps whose titles contain each of the words. All heatmaps of a component
-/// have the same layers and heads: those of the table. There is one for each combination of the texts (except
-/// names of heads), and of the numbers in the columns offset, position, first and last, in the columns before
-/// it. Throws Error(usage) if no table has this column after a column `head`, if it has no numbers, or if no
-/// title has the words. With `draw_undefined`, undefined numbers are cells without a value instead.
+/// Returns heatmaps [layers, heads] of a column of numbers, which `plot` selects: COLUMN, or TABLE.COLUMN.
+/// There is one for each combination of the texts (except names of heads), and of the numbers in the columns
+/// offset, position, first and last, in the columns before it.
+/// "=WORDS" after the column selects the heatmaps whose titles contain each of the words. All heatmaps of a
+/// component have the layers and heads of the table. Throws Error(usage) if no table has this column after a
+/// column `head`, if it has no numbers, or if no title has the words. With `draw_undefined`, undefined
+/// numbers are cells without a value instead.
 [[nodiscard]] HeatmapPage heads_page(const Results& results, const std::string& plot,
                                      bool draw_undefined = false);
 

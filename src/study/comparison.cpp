@@ -29,9 +29,8 @@ namespace {
 constexpr std::array<std::string_view, 4> kNumericKeys = {"offset", "position", "first", "last"};
 /// The tables that text leaves out, because a difference in them says little about a head.
 constexpr std::array<std::string_view, 2> kNotInText = {"distributions", "distance"};
-/// Text shows only the rows of these tables whose `count` in both studies is at least the next constant.
+/// Text shows only the rows of these tables whose `count` in both studies is at least kFewestCases.
 constexpr std::array<std::string_view, 2> kCountedTables = {"relations", "coreference"};
-constexpr double kFewestCases = 100;
 /// The columns that are neither compared nor part of the key.
 constexpr std::array<std::string_view, 7> kNotCompared = {"component", "layer", "head", "kv_head",
                                                           "model",     "name",  "rule"};
@@ -127,7 +126,8 @@ Table largest_differences(const std::vector<ComparedColumn>& columns, std::optio
     if (is_one_of(kNotInText, each.table)) continue;
     if (each.column.name == "count" && is_one_of(kCountedTables, each.table)) {
       for (const std::vector<Cell>& row : each.rows)
-        if (std::min(number_of(row[7]), number_of(row[8])) < kFewestCases) few.emplace(row[0], row[5]);
+        if (std::min(number_of(row[7]), number_of(row[8])) < static_cast<double>(kFewestCases))
+          few.emplace(row[0], row[5]);
     }
     const Definition* const about = each.column.definition;
     if (!each.fractions || about == nullptr || !about->name.ends_with(each.column.name)) continue;

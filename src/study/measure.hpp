@@ -32,6 +32,8 @@ namespace attnctl::study {
 
 using analysis::row_of;
 
+/// Smallest number of word pairs or mentions for a role (Clark et al. 2019 leave out relations with fewer).
+constexpr std::uint64_t kFewestCases = 100;
 constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset from query to key, in tokens
 
 [[nodiscard]] inline Cell real_cell(const std::optional<double>& value) {

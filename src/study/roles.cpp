@@ -14,8 +14,8 @@ constexpr std::array kRows = {
     //      name               letter metric              least margin above unless      clusters               fewest cases
     RoleRow{"induction",       'I', "probe.induction",      0.3, 0,   true,  "",           "sequences"},
     RoleRow{"duplicate-token", 'D', "probe.duplicate",      0.3, 0,   true,  "",           "sequences"},
-    RoleRow{"syntactic",       'Y', "relation_accuracy",    0,   0.1, true,  "",           "groups of sentences", 100, "word pairs"},
-    RoleRow{"coreferent",      'C', "coreference_accuracy", 0,   0.1, true,  "",           "groups of sentences", 100, "mentions"},
+    RoleRow{"syntactic",       'Y', "relation_accuracy",    0,   0.1, true,  "",           "groups of sentences", kFewestCases, "word pairs"},
+    RoleRow{"coreferent",      'C', "coreference_accuracy", 0,   0.1, true,  "",           "groups of sentences", kFewestCases, "mentions"},
     RoleRow{"rare-token",      'R', "rare.weight",          0.5, 0.1},
     RoleRow{"positional",      'P', "roles.positional",     0.9},
     RoleRow{"separator",       'E', "roles.separator",      0.5},

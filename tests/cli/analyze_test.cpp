@@ -459,6 +459,10 @@ TEST_CASE("the summary has ranks, similarities and the heads, sorted and cut") {
     CAPTURE(part);
     CHECK_MESSAGE(result.out.find(part) != std::string::npos, result.out);
   }
+  for (const char* const column : {"rows", "kv_head", "layer", "name", "ov_stable_rank"}) {
+    CAPTURE(column);
+    CHECK(run_attnctl({"analyze", kBert, "--ids", "5", "--format", "text", "--sort", column}).status == 0);
+  }
   const RunResult bad = run_attnctl({"analyze", kBert, "--ids", "5", "--format", "text", "--sort", "beauty"});
   CHECK(bad.status == 2);
   CHECK(bad.err.find("beauty") != std::string::npos);

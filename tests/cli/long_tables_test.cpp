@@ -11,6 +11,7 @@
 
 #include "cli/commands.hpp"
 #include "support/console.hpp"
+#include "support/csv.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
@@ -20,29 +21,6 @@ namespace attnctl::test {
 namespace {
 
 using nlohmann::json;
-using CsvRow = std::map<std::string, std::string>;
-
-/// Splits CSV into rows of fields. Line ends in fields are not supported.
-std::vector<std::vector<std::string>> csv_fields(const std::string& text) {
-  std::vector<std::vector<std::string>> rows;
-  for (const std::string& line : lines_of(text)) {
-    if (line.empty()) continue;
-    std::vector<std::string>& row = rows.emplace_back(1);
-    bool quoted = false;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      if (line[i] == '"' && quoted && line.substr(i + 1, 1) == "\"") {
-        row.back() += line[i++];
-      } else if (line[i] == '"') {
-        quoted = !quoted;
-      } else if (line[i] == ',' && !quoted) {
-        row.emplace_back();
-      } else {
-        row.back() += line[i];
-      }
-    }
-  }
-  return rows;
-}
 
 /// The JSON document of a run and the folder with its CSV tables.
 struct JsonAndCsv {
@@ -63,13 +41,7 @@ struct JsonAndCsv {
   }
   [[nodiscard]] std::vector<CsvRow> table(const std::string& name) const {
     REQUIRE_MESSAGE(has(name), name);
-    const auto fields = csv_fields(slurp(folder.path() / "tables" / (name + ".csv")));
-    std::vector<CsvRow> rows(fields.size() - 1);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      REQUIRE(fields[i + 1].size() == fields[0].size());
-      for (std::size_t c = 0; c < fields[0].size(); ++c) rows[i][fields[0][c]] = fields[i + 1][c];
-    }
-    return rows;
+    return csv_rows(slurp(folder.path() / "tables" / (name + ".csv")));
   }
 
   TempDir folder;

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,10 +14,13 @@
 #include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "support/bytes.hpp"
+#include "support/csv.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
 using attnctl::checkpoint::Checkpoint;
+using attnctl::test::csv_rows;
+using attnctl::test::CsvRow;
 using attnctl::test::run_attnctl;
 using attnctl::test::RunResult;
 using attnctl::test::slurp;
@@ -26,40 +28,6 @@ using attnctl::test::TempDir;
 using nlohmann::json;
 
 namespace {
-
-using CsvRow = std::map<std::string, std::string>;  // cells by column
-
-std::vector<std::string> fields_of(const std::string& line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"') quoted = !quoted;
-    if (c == ',' && !quoted) {
-      fields.emplace_back();
-    } else if (c != '"' && c != '\r') {
-      fields.back() += c;
-    }
-  }
-  return fields;
-}
-
-std::vector<CsvRow> read_csv(const std::string& text) {
-  std::vector<CsvRow> rows;
-  std::vector<std::string> header;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find("\r\n", begin);
-    const std::vector<std::string> fields = fields_of(text.substr(begin, end - begin));
-    begin = end + 2;
-    if (header.empty()) {
-      header = fields;
-      continue;
-    }
-    REQUIRE(fields.size() == header.size());
-    CsvRow& row = rows.emplace_back();
-    for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = fields[i];
-  }
-  return rows;
-}
 
 /// Adds the cells of a JSON value in the order of the elements; null is empty.
 void flatten(const json& value, std::vector<std::string>& cells) {
@@ -117,7 +85,7 @@ TEST_CASE("JSON, CSV and NPZ of a run have the same numbers under the same names
     const std::string section = section_name;
     const std::filesystem::path file = std::filesystem::path(tables) / (section + ".csv");
     if (!std::filesystem::exists(file) || section == "inputs" || section == "map") continue;
-    const std::vector<CsvRow> rows = read_csv(slurp(file.string()));
+    const std::vector<CsvRow> rows = csv_rows(slurp(file.string()));
     for (const auto& item : records.front().items()) {
       const std::string& key = item.key();
       CAPTURE(section);
@@ -166,7 +134,7 @@ TEST_CASE("JSON, CSV and NPZ of a run have the same numbers under the same names
     attnctl::convert(tensor.dtype, tensor.bytes, got);
     if (each.table == "composition") std::erase_if(got, [](double number) { return std::isnan(number); });
     const std::vector<double> want =
-        numbers_of(read_csv(slurp(tables + "/" + each.table + ".csv")), each.column, each.key, each.value);
+        numbers_of(csv_rows(slurp(tables + "/" + each.table + ".csv")), each.column, each.key, each.value);
     REQUIRE(got.size() == want.size());
     for (std::size_t i = 0; i < want.size(); ++i) {
       CHECK(std::isnan(got[i]) == std::isnan(want[i]));
