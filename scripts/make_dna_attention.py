@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write data/dna-attention.json and data/dna.jsonl. Needs only Python.
+"""Write data/dna-attention.json, data/dna.jsonl and data/dna-grid.npy. Needs only Python.
 
 An example of sequences other than text: two strands of DNA of different lengths, and a layer of two heads. Head 0 is
 constructed so that each base attends to the bases with which it pairs. Head 1 is random. Nothing is trained.
@@ -8,6 +8,7 @@ constructed so that each base attends to the bases with which it pairs. Head 1 i
 import argparse
 import json
 import random
+import struct
 from pathlib import Path
 
 from make_attention_demo import normal_matrix, one_row_per_line
@@ -20,6 +21,7 @@ GAIN = 3.0  # size of the constructed queries and keys: the score of a pair is G
 NOTE = ("Head 0 is built so that a base looks at those it pairs with; head 1 and the values are random "
         "draws of a seeded generator (scripts/make_dna_attention.py). Nothing is trained.")
 STRANDS = {"tata": "TATAAAGGCGCC", "gc": "GGGCGG"}
+GRID = ["TATAAA", "TATATA", "TTTAGC"]  # three strands of one length below each other, for axial attention
 
 
 def pairing(read: dict[str, int]) -> list[list[float]]:
@@ -59,6 +61,16 @@ def sequences() -> str:
     return "".join(lines)
 
 
+def grid() -> bytes:
+    """Returns an .npy file of shape [rows, columns, V] (float32): the embeddings of GRID, which are one-hot."""
+    shape = (len(GRID), len(GRID[0]), len(VOCABULARY))
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    header = header.ljust(128 - 10 - 1) + "\n"  # magic, version and length take 10 bytes
+    numbers = [float(token == base) for row in GRID for base in row for token in VOCABULARY]
+    return (b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+            + struct.pack(f"<{len(numbers)}f", *numbers))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write the DNA example.")
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parent.parent / "data")
@@ -66,6 +78,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dna-attention.json").write_text(one_row_per_line(model()), encoding="utf-8")
     (folder / "dna.jsonl").write_text(sequences(), encoding="utf-8")
+    (folder / "dna-grid.npy").write_bytes(grid())
 
 
 if __name__ == "__main__":

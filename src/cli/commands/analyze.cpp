@@ -309,6 +309,7 @@ Command analyze_command() {
       "  attnctl analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --include metrics --format "
       "text --sort next_token --top 3\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --layers 0,2-3 -o patterns.npz\n"
+      "  attnctl analyze data/dna-attention.json --embeddings data/dna-grid.npy --attention axial\n"
       "  attnctl analyze data/tiny-bert \"A cat.\" --show 0.3 --title Head --colormap viridis -o x.svg\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o tables";
   command.action = [request] { run_analysis(*request); };
