@@ -41,8 +41,9 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
 /// Appends a matrix of weights from 0 to 1 as a heatmap with labels and a scale. A cell is two terminal
-/// columns wide, or one if two do not fit and all characters of the labels have one; column labels are written vertically. Columns that exceed the width and rows after
-/// TextMatrix::most_rows are omitted, which a first line reports.
+/// columns wide, or one if two do not fit and all characters of the labels have one; column labels are
+/// written vertically. Columns that exceed the width and rows after TextMatrix::most_rows are omitted, which
+/// a first line reports.
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
 /// Appends small heatmaps of weights from 0 to 1, as many next to each other as fit into the width, and a

@@ -5,9 +5,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <set>
 #include <stdexcept>
 
 #include <fmt/ranges.h>
@@ -97,16 +95,6 @@ std::uint64_t count_in(std::span<const T> values, bool hidden_is_minus_infinity)
 template <typename T>
 void move_to_end(std::vector<T>& to, std::vector<T>&& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
-}
-
-/// Joins the first 12 names, and says how many more there are.
-std::string first_names(std::vector<std::string> names) {
-  constexpr std::size_t most = 12;
-  if (names.size() > most) {
-    names[most] = fmt::format("and {} more", names.size() - most);
-    names.resize(most + 1);
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// Returns the item with this name. Throws Error(usage), which lists all names, if there is none.
@@ -293,121 +281,6 @@ const View& view_named(const Results& results, const std::string& name) {
          results.picture_hint.empty() ? "; use text, json or csv" : "; " + results.picture_hint);
   }
   return name.empty() ? results.pictures.front() : item_named(results.pictures, name, "--picture");
-}
-
-HeatmapPage heads_page(const Results& results, const std::string& plot, bool draw_undefined) {
-  const std::string name = plot.substr(0, plot.find('='));
-  const std::string wanted = plot.substr(std::min(name.size() + 1, plot.size()));  // words of titles
-  const auto is_key = [](const std::string& column) {
-    return column == "offset" || column == "position" || column == "first" || column == "last" ||
-           column == "model" || column == "name";
-  };
-  const Table* table = nullptr;
-  std::size_t column = 0;
-  std::set<std::string> known;
-  for (const Table& each : results.tables) {
-    for (std::size_t i = each.find("head").value_or(each.columns.size()) + 1; i < each.columns.size(); ++i) {
-      if (is_key(each.columns[i])) continue;
-      const std::string full = each.name + "." + each.columns[i].name;
-      known.insert(name.find('.') == std::string::npos ? each.columns[i].name : full);
-      if (table == nullptr && (name == full || name == each.columns[i].name)) {
-        table = &each;
-        column = i;
-      }
-    }
-  }
-  const auto rows_of = std::ranges::find(results.tables, name.substr(0, name.find('.')), &Table::name);
-  if (table == nullptr && rows_of != results.tables.end() && !rows_of->find("head"))
-    fail(Status::usage,
-         "--plot {}: the table {} has {}; need a column of a table with a row per head, such as entropy or "
-         "contributions.share",
-         escaped(name), rows_of->name,
-         rows_of->find("head_a")  ? "a row per pair of heads"
-         : rows_of->find("layer") ? "rows per layer"
-                                  : "no rows per head");
-  if (known.empty())
-    fail(Status::usage,
-         "--plot {}: this run has no table with one number per head; need a column of such a table, such as "
-         "entropy or contributions.share",
-         escaped(name));
-  if (table == nullptr)
-    fail(Status::usage, "--plot {}: this run has no such column of heads{}; it has {}", escaped(name),
-         did_you_mean(name, known), first_names({known.begin(), known.end()}));
-  struct GridAxes {
-    std::set<std::int64_t> layers, heads;
-  };
-  struct Panel {
-    Cell component;
-    std::map<std::pair<std::int64_t, std::int64_t>, double> numbers;
-  };
-  std::map<Cell, GridAxes> axes;  // of each component: the layers and heads of all its rows
-  std::vector<std::pair<std::string, Panel>> panels;
-  std::vector<Cell> cells(table->columns.size());
-  for (std::size_t row = 0; row < table->rows; ++row) {
-    table->row(row, cells);
-    std::string title;
-    for (std::size_t i = 0; i < column; ++i) {
-      const std::string& key = table->columns[i].name;
-      const auto* const number = std::get_if<std::int64_t>(&cells[i]);
-      const char* const gap = title.empty() ? "" : " ";
-      const auto* const text = std::get_if<std::string>(&cells[i]);
-      if (text != nullptr && !is_key(key)) title += gap + (key == "input" ? "input " + *text : *text);
-      if (number != nullptr && is_key(key)) title += fmt::format("{}{} {}", gap, key, *number);
-    }
-    const auto* const layer = std::get_if<std::int64_t>(&cells[table->find("layer").value()]);
-    const auto* const head = std::get_if<std::int64_t>(&cells[table->find("head").value()]);
-    if (layer == nullptr || head == nullptr) continue;
-    const auto component = table->find("component");
-    const Cell part = component ? cells[*component] : Cell();
-    axes[part].layers.insert(*layer);
-    axes[part].heads.insert(*head);
-    const double value = number_of(cells[column]);
-    if (is_undefined(value) && !draw_undefined) continue;
-    auto panel = std::ranges::find(panels, title, &std::pair<std::string, Panel>::first);
-    if (panel == panels.end()) panel = panels.insert(panel, {title, {part, {}}});
-    panel->second.numbers[{*layer, *head}] = value;
-  }
-  if (panels.empty())
-    fail(Status::usage, "--plot {}: this run has no numbers for this column", escaped(name));
-  const std::vector<std::string> titles = texts_of(panels, &std::pair<std::string, Panel>::first);
-  std::erase_if(panels, [&wanted](const auto& panel) {
-    const std::vector<std::string_view> words = split(panel.first, ' ');
-    return !std::ranges::all_of(split(wanted, ' '), [&words](std::string_view word) {
-      return word.empty() || std::ranges::find(words, word) != words.end();
-    });
-  });
-  if (panels.empty())
-    fail(Status::usage, "--plot {}: no heatmap has a title with each word of {}; the titles are {}",
-         escaped(plot), in_quotes(wanted), first_names(titles));
-  const Column& drawn = table->columns[column];
-  HeatmapPage page;
-  page.small_values = true;
-  page.subtitle = results.subtitle;
-  page.scale.label = table->name == "heads" ? drawn.name : table->name + " " + drawn.name;
-  std::ranges::replace(page.scale.label, '_', ' ');
-  if (!wanted.empty() && panels.size() == 1) page.scale.label += ", " + panels[0].first;
-  page.title = "Heads: " + page.scale.label;
-  if (drawn.definition != nullptr) {
-    page.subtitle.emplace_back(drawn.definition->meaning);
-    if (!drawn.definition->unit.empty()) page.scale.label += fmt::format(" ({})", drawn.definition->unit);
-  }
-  double least = std::numeric_limits<double>::infinity();
-  for (auto& [title, panel] : panels) {
-    std::vector<double> values;
-    const GridAxes& all = axes[panel.component];
-    for (const std::int64_t layer : all.layers) {
-      for (const std::int64_t head : all.heads) {
-        values.push_back(panel.numbers.try_emplace({layer, head}, kUndefined).first->second);
-        least = std::fmin(least, values.back());
-      }
-    }
-    constexpr auto text = [](std::int64_t number) { return std::to_string(number); };
-    page.heatmaps.push_back({title, "Head", "Layer", texts_of(all.heads, text), texts_of(all.layers, text),
-                             make_tensor({all.layers.size(), all.heads.size()}, std::move(values))});
-  }
-  page.scale.diverging = least < 0;
-  page.fit_scale(!page.scale.diverging);
-  return page;
 }
 
 Record warning_record(const Warning& warning) {

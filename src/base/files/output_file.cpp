@@ -269,7 +269,8 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   created_ = ::mkdir(path_.c_str(), 0777) == 0;
   const int error = errno;
   std::error_code ignored;
-  if (!created_ && !fs::is_directory(path_, ignored)) fail_to_create(path_, name_, "create a directory", error);
+  if (!created_ && !fs::is_directory(path_, ignored))
+    fail_to_create(path_, name_, "create a directory", error);
   if (created_) remember(path_.string());
   if (::access(path_.c_str(), W_OK | X_OK) != 0) fail_with_errno(name_, "write to this directory", errno);
 
