@@ -69,6 +69,7 @@ void check_example(const Root& root, const std::string& document, const Example&
   const RunResult shown = result ? *result : root.run(example.command);
   CAPTURE(shown.err);
   CHECK(shown.status == 0);
+  CHECK(shown.out != "null\n");  // jq, for a key that does not exist
   if (result && !example.output.empty())
     CHECK(shown_against_printed(example.output, lines_of(shown.out)) == "");
 }

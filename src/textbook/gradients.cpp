@@ -369,7 +369,7 @@ ExperimentResult gradients_of_model(const model::ModelConfig& config,
   const auto most = std::ranges::max_element(bars, {}, [](const auto& bar) { return bar[1]; });
   result.conclusion =
       number_of((*most)[1]) > 0
-          ? fmt::format("In input {}, the token {} at position {} has the largest positive attribution.",
+          ? fmt::format("In input {}, the token \"{}\" at position {} has the largest positive attribution.",
                         first.input, std::get<std::string>((*most)[0]), most - bars.begin())
           : fmt::format("In input {}, no token has a positive attribution.", first.input);
   result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));

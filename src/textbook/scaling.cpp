@@ -132,8 +132,7 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
   if (ratio > 1 && last(2) > 0.9)
     result.conclusion += fmt::format(
         " Without scaling, the softmax is nearly saturated: its Jacobian, through which gradients flow, is "
-        "{:.2g} "
-        "times as small.",
+        "{:.2g} times smaller.",
         ratio);
   result.add_chart("Variance of the scores", {"score_variance", "scaled_score_variance"}, "Variance",
                    Drawing::log_log);

@@ -177,7 +177,7 @@ TEST_CASE("experiment scaling: pairs of columns, and what scaling changes for gr
       "scaled_jacobian_norm,score_variance,scaled_score_variance\r\n"));
   const json document = json::parse(run_attnctl({"experiment", "scaling", "--d-k", "1024"}).out);
   const std::string text = run_attnctl({"experiment", "scaling", "--d-k", "1024", "--format", "text"}).out;
-  CHECK(text.find(fmt::format("gradients flow, is {:.2g} times as small.",
+  CHECK(text.find(fmt::format("gradients flow, is {:.2g} times smaller.",
                               document["summary"]["jacobian_ratio"].get<double>())) != std::string::npos);
   CHECK(text.find("\nscaled_entropy: the same with scores divided by sqrt(d_k)") != std::string::npos);
 }

@@ -204,7 +204,7 @@ std::vector<Task> data_scientist_tasks() {
        .hides = {"attnctl:"}},
       {.number = 19,
        .words = "The same as CSV",
-       .command = kAnalyze + kAnimal + "--from it --to animal -o it.csv --table attention_from && cat it.csv",
+       .command = kAnalyze + kAnimal + "--from it --to animal -o it.csv && cat it.csv",
        .shows = {"query,query_token,kind,key,token,weight", "2,2,2.2,10,it,to,2,animal,0.40"},
        .hides = {"attnctl:"}},
       {.number = 20,

@@ -96,6 +96,7 @@ void write_npz(inspect::Inspection& inspection, const Target& target, bool compr
 
 void run_analysis(AnalysisRequest options) {
   apply_show(options);
+  if (!options.inspect.from.empty() && !options.include_given) options.output.single_table = "attention_from";
   const Target target = resolve_target(options.output, files_read(options));
   inspect::InspectRequest& request = options.inspect;
   request.form = target.format.form;
@@ -331,7 +332,7 @@ Command weights_command() {
       "  attnctl weights data/tiny-llama --include subspaces,composition --format text\n"
       "  attnctl weights data/tiny-bert --across-layers --order cluster -o heads.pdf\n"
       "  attnctl weights data/tiny-bert --across-layers --include weights | jq "
-      "'.subspace_similarity[0].heads'";
+      "'.subspace_similarity[0].names'";
   command.action = [request] { run_analysis(*request); };
   return command;
 }

@@ -73,6 +73,8 @@ struct OutputOptions {
   std::string table;
   /// Table to write if --table is not given; empty: write all tables to a folder.
   std::string default_table = {};
+  /// Table of a run that writes to a file of tables or to standard output; empty: the run needs --table.
+  std::string single_table = {};
   std::string plot;     // --plot: COLUMN or TABLE.COLUMN to draw
   std::string picture;  // name of the picture to write; empty: the first picture
   report::PictureOptions drawing = {};

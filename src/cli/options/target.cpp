@@ -207,11 +207,13 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   const auto& [vmin, vmax] = std::pair(options.drawing.vmin, options.drawing.vmax);
   if (vmin && vmax && *vmin >= *vmax)
     fail(Status::usage, "--vmin: got {}, need a number below --vmax {}", *vmin, *vmax);
+  const bool single = to_stdout || by_extension != nullptr;
+  if (tables && target.table.empty()) target.table = single ? options.single_table : "";
   if (tables && target.table.empty()) target.table = options.default_table;
-  if (target.is_folder() && (to_stdout || by_extension != nullptr)) {
+  if (target.is_folder() && single) {
     fail(Status::usage,
          "{0} is several tables, so it cannot go to one file or to standard output: give --format {0} -o "
-         "DIRECTORY, or --table NAME for one table (--help lists the names)",
+         "DIRECTORY, or --table NAME for one table, such as --table heads (--help lists the names)",
          format.name);
   }
   const bool drawn = format.picture != PictureFormat::svg;
