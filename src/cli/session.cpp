@@ -63,7 +63,8 @@ void warn_unused_options(const Target& target, const OutputOptions& options, War
     warnings.add("unused_columns", "--columns chooses columns only in text");
   if (options.drawing != report::PictureOptions() && target.format.form != inspect::Form::pictures)
     warnings.add("unused_picture_options",
-                 "--title, --font-size, --colormap, --width, --vmin and --vmax change only svg, png and pdf");
+                 "--title, --font-size, --font-family, --colormap, --width, --vmin and --vmax change only "
+                 "svg, png and pdf");
 }
 
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count) {

@@ -61,6 +61,12 @@ struct PictureLibrary {
   Symbol<void*(void*)> new_layout{"pango_layout_new"};
   Symbol<void(void*, const char*, int size)> set_text{"pango_layout_set_text"};
   Symbol<int(void*)> unknown_glyphs{"pango_layout_get_unknown_glyphs_count"};
+  Symbol<void*()> new_description{"pango_font_description_new"};
+  Symbol<void(void*, const char*)> set_family{"pango_font_description_set_family"};
+  Symbol<const char*(void*)> family_of{"pango_font_description_get_family"};
+  Symbol<void(void*)> release_description{"pango_font_description_free"};
+  Symbol<void*(void* context, void* description)> load_font{"pango_context_load_font"};
+  Symbol<void*(void*)> describe{"pango_font_describe"};
 };
 
 const PictureLibrary& picture_library() {
@@ -112,6 +118,23 @@ void warn_of_missing_glyphs(const std::string& svg, Warnings& warnings) {
                  static_cast<std::uint64_t>(missing));
 }
 
+/// Warns if no installed font has this name. "serif" and "monospace" are kinds of fonts, not names.
+void warn_of_missing_font(const std::string& family, Warnings& warnings) {
+  if (family == "serif" || family == "sans-serif" || family == "monospace") return;
+  const PictureLibrary& use = picture_library();
+  const PictureObject context(use.new_context(use.fonts()), use.release);
+  const PictureObject wanted(use.new_description(), use.release_description);
+  use.set_family(wanted.get(), family.c_str());
+  const PictureObject font(use.load_font(context.get(), wanted.get()), use.release);
+  const PictureObject found(font ? use.describe(font.get()) : nullptr, use.release_description);
+  const char* const name = found ? use.family_of(found.get()) : nullptr;
+  if (name == nullptr || lower_case(name) != lower_case(family))
+    warnings.add("missing_font",
+                 fmt::format("--font-family: no installed font is named {}; the picture has another font; "
+                             "fc-list : family shows the names",
+                             in_quotes(family)));
+}
+
 }  // namespace
 
 void load_picture_library() {
@@ -122,6 +145,8 @@ void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format,
                   const PictureOptions& options) {
   if (format == PictureFormat::svg) return out.write(svg);
   if (options.warnings != nullptr) warn_of_missing_glyphs(svg, *options.warnings);
+  if (options.warnings != nullptr && !options.font_family.empty())
+    warn_of_missing_font(options.font_family, *options.warnings);
   const bool png = format == PictureFormat::png;
   const PictureLibrary& use = picture_library();
   GlibError* error = nullptr;

@@ -104,14 +104,20 @@ std::string SvgCanvas::document(const std::string& file, double width, double he
          "{}: the picture has {} x {} pixels, and a side may have up to {}; select fewer layers, heads or "
          "inputs, or give a smaller --width",
          file, coordinate(shown_width), coordinate(shown_height), kMostPixels);
+  // A quoted serif or monospace would be the name of a font, and not a kind of fonts.
+  const bool generic = options.font_family == "serif" || options.font_family == "sans-serif" ||
+                       options.font_family == "monospace";
+  const std::string_view quote = generic ? "" : "'";
+  const std::string family =
+      options.font_family.empty() ? "" : fmt::format("{0}{1}{0}, ", quote, options.font_family);
   return fmt::format(
              R"(<?xml version="1.0" encoding="UTF-8"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="{4}" height="{5}" viewBox="0 0 {0} {1}" role="img" font-family="'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif" fill="{3}">
+<svg xmlns="http://www.w3.org/2000/svg" width="{4}" height="{5}" viewBox="0 0 {0} {1}" role="img" font-family="{6}'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif" fill="{3}">
 <title>{2}</title>
 <rect width="{0}" height="{1}" fill="#ffffff"/>
 )",
              coordinate(width), coordinate(height), xml_escaped(title), kInk, coordinate(shown_width),
-             coordinate(shown_height)) +
+             coordinate(shown_height), family) +
          body_ + "</svg>\n";
 }
 

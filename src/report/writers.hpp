@@ -123,12 +123,13 @@ enum class PictureFormat { svg, png, pdf };
 
 /// The options of pictures. If they are not given, a picture has its own title, size and colours.
 struct PictureOptions {
-  std::optional<std::string> title = {};       // replaces the title; empty: no title and no subtitle
-  double font_size = 9;                        // of labels, in points; all texts are scaled with it
-  std::string colormap = {};                   // one of colormap_names()
-  std::optional<std::size_t> width = {};       // in pixels, or points of a PDF; the drawing is scaled to it
+  std::optional<std::string> title = {};  // replaces the title; empty: no title and no subtitle
+  double font_size = 9;                   // of labels, in points; all texts are scaled with it
+  std::string font_family = {};           // of all texts: letters, digits, spaces, - and _; empty: Helvetica
+  std::string colormap = {};              // one of colormap_names()
+  std::optional<std::size_t> width = {};  // in pixels, or points of a PDF; the drawing is scaled to it
   std::optional<double> vmin = {}, vmax = {};  // ends of the scale of heatmaps
-  Warnings* warnings = nullptr;                // PNG, PDF: receives missing_glyphs; may be null
+  Warnings* warnings = nullptr;  // PNG, PDF: receives missing_glyphs and missing_font; may be null
   bool operator==(const PictureOptions&) const = default;
   [[nodiscard]] double zoom() const { return font_size / 9; }  // factor on the sizes of texts
 };

@@ -299,7 +299,8 @@ TEST_CASE("options of pictures that change nothing give a warning, wrong ones ar
     return run_attnctl(arguments);
   };
   const std::string unused =
-      "attnctl: warning: --title, --font-size, --colormap, --width, --vmin and --vmax change only svg, png "
+      "attnctl: warning: --title, --font-size, --font-family, --colormap, --width, --vmin and --vmax change "
+      "only svg, png "
       "and pdf\n";
   for (const std::string format : {"json", "text", "csv", "npz"}) {
     const std::string path = (folder.path() / format).string();
@@ -331,6 +332,8 @@ TEST_CASE("options of pictures that change nothing give a warning, wrong ones ar
   CHECK(refused({"--vmax", "inf"}).find("--vmax: got inf, need a finite number") != std::string::npos);
   CHECK(refused({"--width", "0"}).find("--width: got 0, need a number from 1 to 32767") != std::string::npos);
   CHECK(refused({"--font-size", "0.5"}).find("need a number from 1 to 100") != std::string::npos);
+  CHECK(refused({"--font-family", "a'b"}).find("--font-family: got \"a'b\", need one name of letters") !=
+        std::string::npos);
   CHECK(refused({"--colormap", "virids"}).find("(did you mean \"viridis\"?), need one of blues, rdbu_r,") !=
         std::string::npos);
 }

@@ -104,7 +104,8 @@ TEST_CASE("the help and an error name the tables of a study") {
   std::erase_if(help, [](char c) { return c == ' ' || c == '\n'; });
   CHECK(contains(help, "of:heads,distributions,positional,special,repeats,rare,distance,pairs,rollout,"));
   const std::string study = "attnctl study data/tiny-bert --input data/sentences.txt --format csv";
-  CHECK(contains(run_shell(study).err, "--table NAME for one table (--help lists the names)"));
+  CHECK(contains(run_shell(study).err,
+                 "--table NAME for one table, such as --table heads (--help lists the names)"));
   const RunResult unknown = run_shell(study + " --table head");
   CHECK(unknown.status == 2);
   CHECK(

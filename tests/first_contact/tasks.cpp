@@ -326,10 +326,11 @@ std::vector<Task> data_scientist_tasks() {
        .words = "Colour, fonts and titles for a paper",
        .command =
            kAnalyze + kAnimal +
-           "--show 0.3 --title 'Head 0.3 & others' --font-size 12 --colormap viridis --width 400 --vmin "
-           "0 --vmax 0.5 -o paper.svg && grep -oE ' width=.400.|>Head[^<]*<|#440154|>0.5<' paper.svg | sort "
-           "-u",
-       .shows = {"width=\"400\"", ">Head 0.3 &amp; others<", "#440154", ">0.5<"},
+           "--show 0.3 --title 'Head 0.3 & others' --font-size 12 --font-family serif --colormap viridis "
+           "--width 400 --vmin 0 --vmax 0.5 -o paper.svg && grep -oE ' "
+           "width=.400.|=.serif|>Head[^<]*<|#440154|>0.5<' "
+           "paper.svg | sort -u",
+       .shows = {"width=\"400\"", "=\"serif", ">Head 0.3 &amp; others<", "#440154", ">0.5<"},
        .hides = {"attnctl:"}},
   };
 }

@@ -389,6 +389,29 @@ TEST_CASE("characters that are in no installed font give a warning") {
   CHECK(found[0].count == 2);
 }
 
+TEST_CASE("the font family of a picture; one that is not installed gives a warning") {
+  const test::TempDir folder;
+  const auto drawn = [&](const std::string& family, PictureFormat format) {
+    Warnings warnings;
+    OutputFile out(folder.path() / "a");
+    write_picture(out, similarity(), format, {.font_family = family, .warnings = &warnings});
+    out.commit();
+    return std::pair(test::slurp(folder.path() / "a"), warnings.list());
+  };
+  const auto [plain, none] = drawn("", PictureFormat::png);
+  const auto [serif, of_serif] = drawn("serif", PictureFormat::png);
+  CHECK(none.empty());
+  CHECK(of_serif.empty());
+  CHECK(plain != serif);
+  CHECK(drawn("DejaVu Sans", PictureFormat::png).second.empty());
+  const auto missing = drawn("No Such Font", PictureFormat::png).second;
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].code == "missing_font");
+  CHECK(drawn("", PictureFormat::svg).first.find(" font-family=\"'Helvetica Neue', ") != std::string::npos);
+  CHECK(drawn("serif", PictureFormat::svg).first.find(" font-family=\"serif, 'Helv") != std::string::npos);
+  CHECK(drawn("Noto Sans", PictureFormat::svg).first.find("\"'Noto Sans', 'Helv") != std::string::npos);
+}
+
 TEST_CASE("a scale fits the values") {
   const auto fitted = [](const std::vector<double>& values, bool diverging, bool may_be_logarithmic) {
     HeatmapPage page{"", {.diverging = diverging, .label = "Value"}, 0, {}};

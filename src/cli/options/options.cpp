@@ -106,6 +106,22 @@ void add_picture_options(Command& command, report::PictureOptions& options) {
       {{"--title", &options.title, "Title; an empty text removes the title and the lines below it"},
        number("--font-size", &options.font_size,
               "Size of labels in points; all other texts are scaled with it", Range{1.0, 100.0}),
+       {"--font-family",
+        [&options](const std::string& name) {
+          const auto allowed = [](char c) {
+            return (c & 0x80) != 0 || (std::isalnum(static_cast<unsigned char>(c)) != 0) || c == ' ' ||
+                   c == '-' || c == '_';
+          };
+          if (name.empty() || !std::ranges::all_of(name, allowed))
+            fail(Status::usage,
+                 "--font-family: got {}, need one name of letters, digits, spaces, - and _, such as serif or "
+                 "\"DejaVu Serif\"",
+                 in_quotes(name));
+          options.font_family = name;
+        },
+        "Font family of all texts, such as serif or \"DejaVu Serif\" (default: Helvetica or another "
+        "sans-serif font)",
+        "NAME"},
        {.names = "--colormap",
         .target = &options.colormap,
         .help = "Colours of heatmaps (default: blues, or rdbu_r for values of both signs)",
