@@ -17,9 +17,12 @@ constexpr std::size_t kLongestBlock = std::size_t{1} << 30;
 void require_utf8(std::string_view text, const TextPlace& place) {
   const auto bad = find_ill_formed_utf8(text);
   if (!bad) return;
-  refuse(place.file, "line {}: @byte {}: got 0x{:02x}, which is not UTF-8; convert the text to UTF-8",
-         place.line + static_cast<std::uint64_t>(std::ranges::count(text.substr(0, *bad), '\n')),
-         place.offset + *bad, static_cast<unsigned char>(text[*bad]));
+  const std::string_view before = text.substr(0, *bad);
+  const std::size_t begin = before.rfind('\n') + 1;  // of the line; 0 in the first line
+  refuse(place.file,
+         "line {}: got 0x{:02x} as byte {} of the line, which is not UTF-8; convert the text to UTF-8",
+         place.line + static_cast<std::uint64_t>(std::ranges::count(before, '\n')),
+         static_cast<unsigned char>(text[*bad]), *bad - begin + 1);
 }
 
 void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {

@@ -230,11 +230,18 @@ void Inspection::plan_questions() {
     tokens.resize(kMostTokens);
     tokens.emplace_back("...");
   }
+  const std::vector<std::int64_t>& ids = found_.shown.sequences[0].ids;
+  const auto unknown =
+      std::ranges::find_if(ids, [this](std::int64_t id) { return subject_.vocabulary.is_unknown(id); });
   fail(Status::usage,
-       "--from: \"{}\" is not in {} (tokens: {}); give a word, a token or a position; attnctl tokenize shows "
-       "the tokens of each word",
+       "--from: \"{}\" is not a word or token of {} (tokens: {}{}); give a word, a token or a position; "
+       "attnctl "
+       "tokenize shows the tokens of each word",
        escaped(request_.from), inputs == 1 ? "the text" : fmt::format("any of {} inputs", inputs),
-       escaped(fmt::format("{}", fmt::join(tokens, " "))));
+       escaped(fmt::format("{}", fmt::join(tokens, " "))),
+       unknown == ids.end() ? ""
+                            : fmt::format("; {} is text that the vocabulary does not have",
+                                          escaped(subject_.vocabulary.token(*unknown).value_or("?"))));
 }
 
 void Inspection::plan_arrays() {

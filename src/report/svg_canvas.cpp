@@ -8,7 +8,20 @@
 
 namespace attnctl::report {
 
+namespace {
+
 constexpr std::string_view kInk = "#262626";
+
+/// Returns the value of the attribute font-family. fontconfig prefers each name of a list to serif and
+/// monospace, which are kinds of fonts, so these stand alone.
+std::string font_families(const std::string& family) {
+  constexpr std::string_view kDefault =
+      "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
+  if (family == "serif" || family == "sans-serif" || family == "monospace") return family;
+  return (family.empty() ? "" : "'" + family + "', ") + std::string(kDefault);
+}
+
+}  // namespace
 
 std::string xml_escaped(std::string_view text) {
   std::string out;
@@ -104,20 +117,14 @@ std::string SvgCanvas::document(const std::string& file, double width, double he
          "{}: the picture has {} x {} pixels, and a side may have up to {}; select fewer layers, heads or "
          "inputs, or give a smaller --width",
          file, coordinate(shown_width), coordinate(shown_height), kMostPixels);
-  // A quoted serif or monospace would be the name of a font, and not a kind of fonts.
-  const bool generic = options.font_family == "serif" || options.font_family == "sans-serif" ||
-                       options.font_family == "monospace";
-  const std::string_view quote = generic ? "" : "'";
-  const std::string family =
-      options.font_family.empty() ? "" : fmt::format("{0}{1}{0}, ", quote, options.font_family);
   return fmt::format(
              R"(<?xml version="1.0" encoding="UTF-8"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="{4}" height="{5}" viewBox="0 0 {0} {1}" role="img" font-family="{6}'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif" fill="{3}">
+<svg xmlns="http://www.w3.org/2000/svg" width="{4}" height="{5}" viewBox="0 0 {0} {1}" role="img" font-family="{6}" fill="{3}">
 <title>{2}</title>
 <rect width="{0}" height="{1}" fill="#ffffff"/>
 )",
              coordinate(width), coordinate(height), xml_escaped(title), kInk, coordinate(shown_width),
-             coordinate(shown_height), family) +
+             coordinate(shown_height), font_families(options.font_family)) +
          body_ + "</svg>\n";
 }
 

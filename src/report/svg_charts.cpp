@@ -257,7 +257,7 @@ double least_factor(const Plot& plot) {
 
 void write_picture(OutputFile& out, ChartPage page, PictureFormat format, const PictureOptions& options) {
   page.title = options.title.value_or(page.title);
-  if (page.title.empty()) page.subtitle.clear();
+  if (options.title) page.subtitle.clear();
   if (page.charts.empty()) throw std::invalid_argument("a page without charts");
   std::vector<Plot> plots;
   std::size_t points = 0;

@@ -619,7 +619,7 @@ void set_scale(HeatmapScale& scale, const PictureOptions& options) {
 void write_picture(OutputFile& out, HeatmapPage page, PictureFormat format, const PictureOptions& options) {
   check(page, out.name());
   page.title = options.title.value_or(page.title);
-  if (page.title.empty()) page.subtitle.clear();
+  if (options.title) page.subtitle.clear();
   set_scale(page.scale, options);
   const PageLayout layout = lay_out(page, options.zoom());
   SvgCanvas canvas;

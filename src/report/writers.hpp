@@ -123,7 +123,7 @@ enum class PictureFormat { svg, png, pdf };
 
 /// The options of pictures. If they are not given, a picture has its own title, size and colours.
 struct PictureOptions {
-  std::optional<std::string> title = {};  // replaces the title; empty: no title and no subtitle
+  std::optional<std::string> title = {};  // replaces the title and the subtitle; empty: none
   double font_size = 9;                   // of labels, in points; all texts are scaled with it
   std::string font_family = {};           // of all texts: letters, digits, spaces, - and _; empty: Helvetica
   std::string colormap = {};              // one of colormap_names()

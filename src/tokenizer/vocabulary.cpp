@@ -8,6 +8,8 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
@@ -225,8 +227,12 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> s
   for (std::size_t i = tokens_.size(); i-- > 0;) {
     if (!tokens_[i].empty()) ids_.put(tokens_[i], static_cast<std::int32_t>(i));
   }
-  for (const std::string& token : tokens_)
-    unknown_.push_back(token == "[UNK]" || token == "<unk>" || byte_of(token).value_or(0) >= 0x80);
+  std::set<std::string> unknown = {"[UNK]", "<unk>"};
+  for (std::size_t byte = 0x80; byte < kByteCharacters.size(); ++byte) {
+    unknown.insert(fmt::format("<0x{:02X}>", byte));
+    if (mark_ == "Ġ") unknown.emplace(std::string_view(unicode::Utf8(kByteCharacters.at(byte))));
+  }
+  for (const std::string& token : tokens_) unknown_.push_back(unknown.contains(token));
   separators.insert(separators.end(), {"[SEP]", "</s>", "<|endoftext|>"});
   for (const std::string& token : separators) {
     if (const auto found = id(token)) separators_.insert(*found);

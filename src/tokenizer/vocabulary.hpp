@@ -180,8 +180,8 @@ class Vocabulary {
   /// Returns whether a token hides a token that the model predicts: the mask_token of the tokenizer's files,
   /// otherwise [MASK] or <mask>.
   [[nodiscard]] bool is_mask(std::int64_t id) const { return mask_ == id; }
-  /// Returns whether a token stands for text that the vocabulary lacks: [UNK], <unk>, and the byte tokens of
-  /// non-ASCII characters, <0x80> to <0xFF>.
+  /// Returns whether a token stands for text that the vocabulary lacks: [UNK], <unk>, and single bytes of
+  /// non-ASCII characters: <0x80> to <0xFF>, or "å" and the like in a byte-level vocabulary.
   [[nodiscard]] bool is_unknown(std::int64_t id) const {
     const auto index = static_cast<std::size_t>(id);
     return index < unknown_.size() && unknown_[index];

@@ -543,10 +543,10 @@ TEST_CASE("--show and --from: text has both, a picture is a usage error") {
 TEST_CASE("--from: the error for a missing word lists the tokens") {
   const RunResult missing = run_attnctl({"analyze", "data/tiny-bert", "The cat sat.", "--from", "dog"});
   CHECK(missing.status == 2);
-  CHECK_MESSAGE(
-      missing.err.find("\"dog\" is not in the text (tokens: [CLS] the cat sat . [SEP]); give a "
-                       "word, a token or a position; attnctl tokenize shows the tokens") != std::string::npos,
-      missing.err);
+  CHECK_MESSAGE(missing.err.find(
+                    "\"dog\" is not a word or token of the text (tokens: [CLS] the cat sat . [SEP]); give a "
+                    "word, a token or a position; attnctl tokenize shows the tokens") != std::string::npos,
+                missing.err);
 }
 
 TEST_CASE("text: the metrics of patterns come first, and the last line suggests --from and --show") {

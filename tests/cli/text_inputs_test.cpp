@@ -238,9 +238,9 @@ TEST_CASE("an empty sequence is rejected by analyze, but not by tokenize") {
 TEST_CASE("text that is not UTF-8, and text without a tokenizer, are rejected") {
   const TempDir folder;
   check_command_refuses({"analyze", kBert, "--text", "caf\xe9"},
-                        {.parts = {"--text: line 1: @byte 3: got 0xe9"}});
+                        {.parts = {"--text: line 1: got 0xe9 as byte 4 of the line"}});
   check_command_refuses({"analyze", kBert, "--input", folder.write("x.txt", "fine\ncaf\xe9\n").string()},
-                        {.parts = {"x.txt: line 2: @byte 8: got 0xe9"}});
+                        {.parts = {"x.txt: line 2: got 0xe9 as byte 4 of the line"}});
   check_command_refuses({"analyze", "data/attention-demo.json", "--text", "The cat"},
                         {.parts = {"attention-demo.json: no tokenizer", "tokenizer.json, vocab.txt, ",
                                    "--ids 1,2,3, or --input FILE.jsonl with \"ids\" or \"tokens\""}});

@@ -257,7 +257,7 @@ std::vector<Task> data_scientist_tasks() {
        .words = "Bytes that are not UTF-8",
        .command = "printf 'ab\\377' > latin.txt; " + kAnalyze + "--input latin.txt",
        .status = 3,
-       .shows = {"latin.txt: line 1: @byte 2: got 0xff, which is not UTF-8"}},
+       .shows = {"latin.txt: line 1: got 0xff as byte 3 of the line, which is not UTF-8"}},
       {.number = 25,
        .words = "A text from standard input",
        .command = "echo 'The cat sat.' | " + kAnalyze + "--text - --from cat",

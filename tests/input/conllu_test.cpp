@@ -208,7 +208,7 @@ TEST_CASE("errors of malformed CoNLL-U give the line") {
            Row{113, "# text = \n" + a, "continues with \"\""},
            Row{0, a + "# text = next\n" + a, "line 4: got a comment after the words"},
            Row{0, row("1", "", "0"), "column 2 is empty"},
-           Row{0, "# \xff\n" + a, "x.conllu: line 3: @byte 14: got 0xff, which is not UTF-8"},
+           Row{0, "# \xff\n" + a, "x.conllu: line 3: got 0xff as byte 3 of the line, which is not UTF-8"},
            Row{0, row("1", "\x1b[2J", "9"), "HEAD: got 9"},
            Row{113, "# text = a\n" + row("1", "\x1b[2J", "0"), "got \"\\x1b[2J\""},
        }) {

@@ -76,7 +76,7 @@ TEST_CASE("errors of bad sequences give the file and position") {
            Row{0, R"({"text_pair": "a"})", "exactly one"},
            Row{0, R"({"text": 1})", "line 1: /text: expected a string, found 1"},
            Row{85, R"({"text": "\ud800"})", "line 1"},
-           Row{0, "{\"text\": \"\xff\"}", "@byte 10: got 0xff"},
+           Row{0, "{\"text\": \"\xff\"}", "line 1: got 0xff as byte 11 of the line"},
            Row{86, R"({"ids": [1], "ids": [2]})", "ids"},
            Row{82, std::string(100'000, '['), "line 1"},
        }) {

@@ -107,7 +107,8 @@ TEST_CASE("errors of invalid text input give its position") {
     std::string says;
   };
   for (const Row& row : {
-           Row{InputFormat::txt, "a\n\xe9\n", "x: line 12: @byte 102: got 0xe9, which is not UTF-8"},
+           Row{InputFormat::txt, "a\n\xe9\n",
+               "x: line 12: got 0xe9 as byte 1 of the line, which is not UTF-8"},
            Row{InputFormat::jsonl, "{\"text\": \"a\"}\n{\"ids\": [1]}", "x: line 12: /text: is missing"},
            Row{InputFormat::jsonl, "\n{\"text\"", "x: line 12"},
            Row{InputFormat::json, "[{\"text\": \"a\"}, {\"text\": null}]",
@@ -176,23 +177,23 @@ TEST_CASE("empty files and lines longer than a block") {
   REQUIRE(blocks_of(longer, InputFormat::txt, 8).size() == 1);
 }
 
-TEST_CASE("errors of invalid UTF-8 give the offset in the file") {
+TEST_CASE("errors of invalid UTF-8 give the byte in the line") {
   struct Row {
     std::string text;
     std::string says;
   };
   for (const Row& row : {
-           Row{std::string("12345678\xff", 9), "@byte 108: got 0xff"},
-           Row{"\xC3", "@byte 100: got 0xc3"},
-           Row{"a\xED\xA0\x80", "@byte 101: got 0xed"},
-           Row{"123456789\xC0\x80", "@byte 109"},
-           Row{"é\xE2\x82", "@byte 102"},
+           Row{std::string("12345678\xff", 9), "line 3: got 0xff as byte 9 of the line"},
+           Row{"\xC3", "line 3: got 0xc3 as byte 1 of the line"},
+           Row{"a\xED\xA0\x80", "line 3: got 0xed as byte 2"},
+           Row{"123456789\xC0\x80", "line 3: got 0xc0 as byte 10"},
+           Row{"é\na\xE2\x82", "line 4: got 0xe2 as byte 2 of the line"},
        }) {
     check_refusal(
         [&] {
-          require_utf8(row.text, {"f.txt", 100, 1});
+          require_utf8(row.text, {"f.txt", 100, 3});
         },
-        Status::bad_input, {"f.txt: line 1: ", row.says});
+        Status::bad_input, {"f.txt: ", row.says});
   }
   require_utf8("12345678é🙂\xEF\xBF\xBD\n", {"f.txt", 0, 1});
   require_utf8(std::string("\0a", 2), {"f.txt", 0, 1});

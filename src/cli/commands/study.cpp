@@ -86,10 +86,12 @@ void add_study_scope(Command& command, StudyScope& scope) {
               "Split sentences longer than --max-length into windows; this is the number of tokens between "
               "the beginnings of two consecutive windows",
               positive()),
-       number("--batch-tokens", &scope.settings.corpus.batch_tokens,
-              "Largest number of tokens in a block of sentences, unless one sentence is longer; each thread "
-              "computes one block at a time",
-              positive()),
+       number(
+           "--batch-tokens", &scope.batch_tokens,
+           "Largest number of tokens in a block of sentences, unless one sentence is longer; each thread "
+           "computes one block at a time (default: 256; for files of less than 64 KiB, bytes / 256, but at "
+           "least 16)",
+           positive()),
        {"--skip-bad", &scope.settings.corpus.skip_bad,
         "Skip sentences that are invalid or too long; the results count them and list the first 100 "
         "(default: stop at the first one)"}});
@@ -132,6 +134,14 @@ void require_study_scope(const StudyScope& scope) {
          escaped(plot));
 }
 
+/// Returns the number of tokens per block if --batch-tokens is not given. A small corpus has several blocks
+/// too, because the best heads are chosen on one half of the blocks and scored on the other.
+std::size_t default_batch_tokens(const StudyScope& scope, const study::CorpusOptions& corpus) {
+  constexpr std::size_t kUsual = study::CorpusOptions().batch_tokens;
+  if (reads_standard_input(scope)) return kUsual;
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(study::corpus_bytes(corpus) / 256, 16, kUsual));
+}
+
 OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   std::vector<const study::MeasureRow*> measures = study_measures(scope, warnings);
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
@@ -150,6 +160,8 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
     settings.corpus.probe = {.sequences = 32, .seed = settings.seed};
   for (const InputItem& item : scope.inputs.items)
     settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
+  settings.corpus.batch_tokens =
+      scope.batch_tokens ? *scope.batch_tokens : default_batch_tokens(scope, settings.corpus);
   if (scope.measures.empty())
     measures = study::within_limit(measures, settings.selection.heads.size(), warnings);
   const auto& files = settings.corpus.files;

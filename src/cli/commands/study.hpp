@@ -16,6 +16,7 @@ namespace attnctl::cli {
 struct StudyScope : CommandOptions {
   std::string measures;
   std::optional<std::string> config_file;
+  std::optional<std::size_t> batch_tokens;
   study::StudySettings settings;  // the settings from options; open_study() sets the others
 };
 /// Adds the options of the corpus, the heads and the measures, without MODEL.

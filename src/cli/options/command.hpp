@@ -82,14 +82,14 @@ struct Option {
 
 /// Returns an option that sets `value` by one of several words, which are in the order of the enum's values.
 template <typename Enum>
-[[nodiscard]] Option choice(std::string names, Enum& value, const std::vector<std::string>& words,
-                            std::string help) {
+[[nodiscard]] Option choice(const std::string& names, Enum& value, const std::vector<std::string>& words,
+                            const std::string& help) {
   const auto set = [&value, words](const std::string& word) {
     value = static_cast<Enum>(std::ranges::find(words, word) - words.begin());
   };
-  return {.names = std::move(names),
+  return {.names = names,
           .target = set,
-          .help = std::move(help),
+          .help = help,
           .type = fmt::format("{}", fmt::join(words, "|")),
           .allowed = words};
 }

@@ -228,6 +228,7 @@ void add_targets(const InputOptions& options, OpenModel& open, input::Batch& bat
 input::TextInput text_input(const InputItem& item) {
   const bool standard_input = item.is_standard_input();
   std::string text = standard_input ? input::read_whole("-").text : item.value;
+  if (standard_input && text.empty()) fail(Status::bad_input, "standard input: is empty; need a text");
   if (standard_input && text.ends_with('\n')) text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
   input::require_utf8(text, {standard_input ? "standard input" : "--text", 0, 1});
   if (item.pair) input::require_utf8(*item.pair, {"--text-pair", 0, 1});

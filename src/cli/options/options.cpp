@@ -103,7 +103,8 @@ void add_picture_options(Command& command, report::PictureOptions& options) {
   const Range finite{-kMost, kMost, "finite"};
   command.add(
       "Pictures (svg, png, pdf)",
-      {{"--title", &options.title, "Title; an empty text removes the title and the lines below it"},
+      {{"--title", &options.title,
+        "Title, instead of the title and the lines below it; an empty text removes them"},
        number("--font-size", &options.font_size,
               "Size of labels in points; all other texts are scaled with it", Range{1.0, 100.0}),
        {"--font-family",
