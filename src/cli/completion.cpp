@@ -38,7 +38,7 @@ Command complete(const Command& command) {
   for (Option& option : result.options) {
     if (option.names == "--explain" || (command.name == "explain" && option.positional()))
       option.offered = explained_names();
-    if (option.allowed.empty()) option.allowed = option.offered;
+    if (option.allowed.empty() && !is_path(option)) option.allowed = option.offered;
   }
   Option names{.names = "COMMAND", .target = static_cast<std::string*>(nullptr)};
   for (const Command& subcommand : command.subcommands) {
@@ -66,7 +66,7 @@ std::string quoted(const std::string& text) {
 }
 
 std::string bash_values(const Option& option) {
-  if (is_path(option)) return "_attnctl_files";
+  if (is_path(option)) return fmt::format("_attnctl_files {}", quoted(words_of(option.offered)));
   if (option.allowed.empty()) return "COMPREPLY=()";
   return fmt::format("{} {}", is_list(option) ? "_attnctl_list" : "_attnctl_words",
                      quoted(words_of(option.allowed)));
@@ -83,9 +83,9 @@ void add_commands(const std::string& path, const Command& command,
 std::string bash_script(const Command& root) {
   std::string out = R"(# bash completion of attnctl
 _attnctl_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
-_attnctl_files() {
+_attnctl_files() {  # completes files, and the words of $1
   compopt -o filenames 2>/dev/null
-  mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+  mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"; compgen -f -- "$cur")
 }
 _attnctl_list() {  # completes the last word of a list separated by commas
   local before=
@@ -138,6 +138,8 @@ std::string zsh_text(const std::string& text) {
 }
 
 std::string zsh_values(const Option& option) {
+  if (is_path(option) && !option.offered.empty())
+    return fmt::format(":file:{{compadd {}; _files}}", words_of(option.offered));
   if (is_path(option)) return ":file:_files";
   if (option.allowed.empty()) return ":value: ";
   if (is_list(option)) return fmt::format(":list:_values -s , value {}", words_of(option.allowed));
@@ -181,7 +183,8 @@ std::string zsh_script(const Command& root) {
 
 std::string fish_values(const Option& option) {
   if (!option.takes_value()) return "";
-  if (is_path(option)) return " -r -F";
+  if (is_path(option))
+    return option.offered.empty() ? " -r -F" : " -r -F -a " + quoted(words_of(option.offered));
   if (option.allowed.empty()) return " -x";
   const std::string words = words_of(option.allowed);
   return " -x -a " + quoted(is_list(option) ? "(__fish_append , " + words + ")" : words);

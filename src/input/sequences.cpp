@@ -224,8 +224,10 @@ void TextChecks::add(const TextChecks& other) {
 void TextChecks::warn(Warnings& warnings) const {
   if (conllu > 0)
     warnings.add("conllu_as_text",
-                 "CoNLL-U is read as text; give --input-format conllu, or rename the file to .conllu",
-                 conllu);
+                 fmt::format("{} CoNLL-U but {} read as text; give --input-format conllu, or rename the file "
+                             "to .conllu",
+                             counted(conllu, "sentence looks like", "sentences look like"),
+                             conllu == 1 ? "is" : "are"));
   else if (unknown * 5 > tokens)
     warnings.add(
         "many_unknown",

@@ -85,7 +85,7 @@ struct InspectRequest {
   std::vector<std::string> columns;  // columns of the heads table; empty: the main metrics
   /// Maximum number of heads in the heads table and in sorted answers (nullopt: kTextRows), of keys per head
   /// for --from (nullopt or kAllHeads: 5 in text, otherwise all), of tokens for logits (nullopt or kAllHeads:
-  /// 5), and of pairs per kind of composition (nullopt: 5).
+  /// 5), and of pairs per circuit and per kind of composition (nullopt: 5).
   std::optional<std::size_t> top;
 
   std::uint64_t limit = 50'000'000;  // maximum number of values in a form other than arrays
@@ -184,8 +184,9 @@ extern const std::array<Definition, 1> kPatternColumns, kScoreColumns, kQueryCol
 extern const std::array<Definition, 2> kLargestValueColumns;
 extern const std::array<Definition, 3> kWeightColumns, kDirectionColumns, kCircuitColumns, kMixingColumns,
     kRoutingColumns;
-extern const std::array<Definition, 4> kAttentionFromColumns, kCompositionColumns;
+extern const std::array<Definition, 4> kCompositionColumns;
 extern const std::array<Definition, 5> kLogitColumns;
+extern const std::array<Definition, 6> kAttentionFromColumns;
 extern const std::array<Definition, 8> kInputColumns;
 extern const std::array<Definition, 11> kMapColumns, kContributionColumns;
 extern const std::array<Definition, 12> kSubspaceColumns;

@@ -103,9 +103,9 @@ TextLine title(const model::Model& model) {
 }
 
 void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
-  constexpr std::size_t kMostInputs = 20;
   constexpr std::size_t kMostTokens = 64;
   const std::vector<input::Sequence>& sequences = run.shown.sequences;
+  const std::size_t most = run.request.draw ? sequences.size() : 3;
   std::size_t tokens = 0;
   for (const input::Sequence& sequence : sequences) tokens += sequence.queries();
   const auto add = [&](const input::Sequence& side, const std::string& name) {
@@ -119,12 +119,12 @@ void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
   blocks.emplace_back(
       TextLine{"", fmt::format("{}, {}", counted(sequences.size(), "input"),
                                counted(tokens, sequences.front().units > 0 ? "word" : "token"))});
-  for (std::size_t s = 0; s < std::min(sequences.size(), kMostInputs); ++s) {
+  for (std::size_t s = 0; s < std::min(sequences.size(), most); ++s) {
     add(sequences[s], sequences[s].id);
     if (sequences[s].target) add(*sequences[s].target, sequences[s].id + " target");
   }
-  if (sequences.size() > kMostInputs)
-    blocks.emplace_back(TextLine{"", fmt::format("... and {} more", sequences.size() - kMostInputs)});
+  if (sequences.size() > most)
+    blocks.emplace_back(TextLine{"", fmt::format("... and {} more", sequences.size() - most)});
 }
 
 /// Adds the arrays `layers` and `heads` of one component. `heads` has the head numbers if they are equal in
@@ -183,7 +183,8 @@ TextTable heads_text(const Table& all, const RunResults& run) {
 }  // namespace
 
 constexpr std::array<Definition, 8> kInputColumns = {
-    {{"id", "", "from 0", "", "number of the token in the vocabulary"},
+    {{"id", "", "", "",
+      "in CSV: number of the token in the vocabulary; in JSON: id of the input, or its number from 0"},
      {"begin", "", "from 0", "", "first character (code point) of the token in its text"},
      {"end", "", "from 0", "", "character after the token; begin and end of an added special token are 0"},
      {"word", "", "from 0", "", "number of the first word of the token; undefined for special tokens"},
@@ -221,7 +222,7 @@ void add_heads(Results& results, const RunResults& run) {
   results.add_table("head", heads);
   if (run.request.form != Form::text) return;
   TextTable shown = heads_text(heads, run);
-  const std::size_t left = run.request.top ? 0 : heads.rows - shown.table.rows;
+  const std::size_t left = heads.rows - shown.table.rows;
   append_heads(results.text, std::move(shown), left);
 }
 
@@ -249,10 +250,11 @@ void add_heads_arrays(ArrayOutput& out, const RunResults& run) {
   }
 }
 
-void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left) {
+void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left,
+                  const std::string& advice) {
   const char* const what = table.table.columns.front() == "input" ? "more row" : "more head";
   blocks.emplace_back(std::move(table));
-  if (left > 0) blocks.emplace_back(TextLine{"", counted(left, what) + ": --top all"});
+  if (left > 0) blocks.emplace_back(TextLine{"", counted(left, what) + ": --top all" + advice});
 }
 
 }  // namespace attnctl::inspect

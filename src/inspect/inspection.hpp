@@ -82,8 +82,9 @@ void add_answers(Results& results, const RunResults& run);
 void add_captured(Results& results, const RunResults& run);
 
 /// Adds a table of heads to a text page. If `left` is not 0, also adds a line that says how many heads (or,
-/// in a table with a column "input", how many rows) the table leaves out.
-void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left);
+/// in a table with a column "input", how many rows) the table leaves out. `advice` is the end of this line.
+void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left,
+                  const std::string& advice = "");
 
 /// A run of `analyze` or `weights`. The constructor checks the request; run() computes the results.
 class Inspection {

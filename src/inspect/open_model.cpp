@@ -110,11 +110,14 @@ model::HeadId parse_head(std::string_view word, const model::ModelConfig& config
   return {index, parsed->head};
 }
 
-/// Parses a list of numbers less than `count` and ranges of them. Returns them in ascending order, each once.
+/// Parses a list of layers less than `count`, such as 3 or L3, and ranges of them. Returns them in ascending
+/// order, each once.
 std::vector<std::size_t> parse_ranges(const std::string& option, const std::string& list, std::size_t count) {
   std::set<std::size_t> numbers;
   for (const std::string_view word : split(list, ',')) {
-    const std::vector<std::string_view> ends = split(word, '-');
+    std::vector<std::string_view> ends = split(word, '-');
+    for (std::string_view& end : ends)
+      if (end.starts_with('L') || end.starts_with('l')) end.remove_prefix(1);
     const auto first = parse_number(ends.front());
     const auto last = parse_number(ends.back());
     if (ends.size() > 2 || !first || !last || *first > *last) {

@@ -99,16 +99,21 @@ void append_patterns(std::vector<PageBlock>& blocks, const RunResults& run) {
       const std::string title =
           run.request.draw ? fmt::format("Pattern of {}, input \"{}\"", pattern.title, pattern.input)
                            : fmt::format("{} of {} (input \"{}\")", what, pattern.title, pattern.input);
+      TextMatrix matrix = matrix_of(run, pattern, "query");
+      if (!run.request.draw && run.request.weighting != analysis::Weighting::norm)
+        matrix.advice = fmt::format("; --show {} draws it", pattern.title);
       blocks.emplace_back(
           TextMatrices{title,
-                       {matrix_of(run, pattern, "query")},
+                       {std::move(matrix)},
                        run.request.draw ? TextMatrices::Style::heatmaps : TextMatrices::Style::numbers});
     }
     return;
   }
   analysis::for_each_group(drawn, &DrawnPattern::sequence, [&](std::span<const DrawnPattern> patterns) {
     TextMatrices block{
-        fmt::format("Patterns of input \"{}\", queries down, keys across", patterns.front().input),
+        fmt::format(
+            "Patterns of input \"{}\": queries down, keys across ({})", patterns.front().input,
+            patterns.front().sides.key_tokens().empty() ? "by position" : "the tokens above, in order"),
         {},
         TextMatrices::Style::small_heatmaps};
     for (const DrawnPattern& pattern : patterns)
@@ -126,14 +131,17 @@ void scale_patterns(HeatmapPage& page, analysis::Weighting weighting) {
                                                                   : "Norm of weighted value";
 }
 
-/// Returns a page of pattern heatmaps. For each input, it has one row per layer and one column per head. If
-/// there is only one layer, or if the selected heads differ between layers, rows have a default length.
+/// Returns a page of pattern heatmaps. For each input, it has one row per layer and one column per head. Rows
+/// have a default length if the selected heads differ between layers, and also if there is only one layer and
+/// one input or more than 6 columns.
 HeatmapPage pattern_page(const RunResults& run) {
   HeatmapPage page;
   const std::vector<model::HeadId>& heads = run.request.selection.heads;
   const analysis::HeadAxes axes(heads);
   const std::size_t layers = axes.layers().size();
-  if (axes.regular() && layers > 1) page.columns = heads.size() / layers + (run.request.draw_layers ? 1 : 0);
+  const std::size_t columns = heads.size() / layers + (run.request.draw_layers ? 1 : 0);
+  const bool many = layers > 1 || (run.shown.sequences.size() > 1 && columns <= 6);
+  if (axes.regular() && many) page.columns = columns;
   for (const DrawnPattern& pattern : drawn_patterns(run)) {
     const std::string input = run.shown.sequences.size() == 1 ? "" : "Input " + pattern.input + ", ";
     page.heatmaps.push_back({input + pattern.title, "Key", "Query", key_labels(run, pattern.sides),
@@ -319,7 +327,10 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
       blocks,
       {fmt::format("What \"{}\" looks at (input \"{}\", {})", name_of_from(run, question), input, places),
        rows.table(), 3},
-      left);
+      left,
+      question.to.empty() || !run.request.sort.empty()
+          ? ""
+          : fmt::format("; --sort {0} shows the strongest on {0} first", question.to_texts.front()));
   append_strongest(blocks, run, question, answers);
 }
 
@@ -532,8 +543,10 @@ constexpr std::array<Definition, 5> kLogitColumns = {
      {"rank", "", "from 1", "", "place of the token by descending probability"},
      {"probability", "", "[0, 1]", "1 / vocabulary for even logits",
       "softmax of the logits at the position"}}};
-constexpr std::array<Definition, 4> kAttentionFromColumns = {
-    {{"kind", "", "top or to", "", "top: a key, keys with larger weights first; to: a word of --to"},
+constexpr std::array<Definition, 6> kAttentionFromColumns = {
+    {{"query", "", "from 0", "", "position of the query, or of the first piece of the word of --from"},
+     {"query_token", "", "", "", "the token of the query, or the first piece of the word of --from"},
+     {"kind", "", "top or to", "", "top: a key, keys with larger weights first; to: a word of --to"},
      {"key", "", "from 0", "", "position of the key, or of the first token of the word of --to"},
      {"token", "", "", "", "the token of the key, or the word of --to"},
      {"weight", "", "[0, 1]; norm: [0, inf)", "top: 1 / keys for even weights; to: pieces of the word / keys",

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -133,6 +134,9 @@ class FromPositions : public Analysis {
   std::vector<Positions> positions_;  // [sequences]: the positions that are rows of the results
 };
 
+/// What the text columns `last layer` and `rollout` show.
+constexpr std::string_view kShares = "share of each input token by the last layer alone, and by all layers";
+
 /// Attention rollout. It is computed over tokens even with --by-word, because it follows the residual stream
 /// of tokens; only the final result is pooled over words.
 class RolloutAnalysis final : public FromPositions {
@@ -186,13 +190,15 @@ class RolloutAnalysis final : public FromPositions {
     const Positions& positions = positions_[s];
     const std::string input = escaped(sequence(s).id);
     if (positions.size() > 1) {
-      return strongest_text(s, fmt::format("Rollout of input \"{}\" (position:token share)", input),
+      return strongest_text(s,
+                            fmt::format("Rollout of input \"{}\" (position:token share): {}", input, kShares),
                             {{"rollout", rolled}, {"last layer", raw}});
     }
     TableRows rows{"", {"position", "token", "last layer", "rollout"}};
     for (std::size_t key = 0; key < tokens.size(); ++key)
       rows.add(key, tokens[key], raw.at(key), rolled.at(key));
-    return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
+    return {fmt::format("Rollout from {}:{} (input \"{}\"): {}", positions[0], tokens[positions[0]], input,
+                        kShares),
             rows.table(), 3};
   }
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
 #include <set>
 #include <span>
 #include <utility>
@@ -154,6 +156,35 @@ TextTable similarities(const analysis::WeightsAnalysis& weights, const model::Mo
   return {"Average pairwise similarity of heads (-1 to 1; mean and mean absolute value)", rows.table(), 4};
 }
 
+/// Returns the pairs of heads with the largest absolute similarities of QK, then those of OV.
+TextTable most_similar(const RunResults& run) {
+  struct SimilarPair {
+    model::HeadId first, second;
+    double similarity;
+  };
+  TableRows rows{"", {"circuit", "head", "and", "similarity"}};
+  for (const CircuitAnalysis* circuit : run.weights->circuits()) {
+    std::vector<SimilarPair> pairs;
+    for (const analysis::HeadMatrix& each : circuit->similarity) {
+      for (std::size_t b = 1; b < each.heads.size(); ++b) {
+        for (std::size_t a = 0; a < b; ++a)
+          if (std::isfinite(each.values(a, b)))
+            pairs.push_back({each.heads[a], each.heads[b], each.values(a, b)});
+      }
+    }
+    std::ranges::stable_sort(pairs, std::greater<>(),
+                             [](const SimilarPair& pair) { return std::abs(pair.similarity); });
+    pairs.resize(std::min(pairs.size(), run.request.top.value_or(5)));
+    for (const SimilarPair& pair : pairs)
+      rows.add(symbol_of(name_of(circuit->circuit)), model::head_name(run.config(), pair.first),
+               model::head_name(run.config(), pair.second), pair.similarity);
+  }
+  return {
+      fmt::format("Most similar pairs of heads{}",
+                  run.request.weights.across_layers ? "" : " within a layer (--across-layers: all pairs)"),
+      rows.table(), 4};
+}
+
 HeatmapPage similarity_page(const RunResults& run) {
   HeatmapPage page{"Subspace Similarity of Heads", {.label = "Subspace similarity"}, 0, {}};
   for (const CircuitAnalysis* circuit : run.weights->circuits()) {
@@ -290,6 +321,8 @@ void add_weights(Results& results, const RunResults& run) {
     for (const CircuitAnalysis* circuit : run.weights->circuits())
       results.text.emplace_back(effective_ranks(*circuit, run.config()));
     results.text.emplace_back(similarities(*run.weights, run.config()));
+    if (TextTable pairs = most_similar(run); pairs.table.rows > 0)
+      results.text.emplace_back(std::move(pairs));
   } else if (run.weights && form == Form::pictures) {
     results.pictures.push_back({"similarity", similarity_page(run)});
   }

@@ -234,6 +234,19 @@ void fit_x_axis(Plot& plot) {
   if (fitted.ticks.size() >= 2) plot.x = fitted;
 }
 
+/// Gives charts that have the same label of the y axis the same y axis.
+void share_y_axes(std::vector<Plot>& plots) {
+  for (Plot& plot : plots) {
+    std::vector<double> ends;
+    for (const Plot& other : plots) {
+      if (!other.chart.points && other.chart.y_axis == plot.chart.y_axis &&
+          other.y.logarithmic == plot.y.logarithmic)
+        ends.insert(ends.end(), {other.y.low, other.y.high});
+    }
+    if (!plot.chart.points) plot.y = chart_axis(ends, plot.y.logarithmic);
+  }
+}
+
 /// Returns the height of the legend of a chart and of its turned labels.
 double space_below(const Plot& plot) {
   const std::size_t lines = plot.series.size() > 1 ? plot.series.size() : 0;
@@ -273,6 +286,7 @@ void write_picture(OutputFile& out, ChartPage page, PictureFormat format, const 
     factor = std::max(factor, least_factor(plot));
     plots.push_back(std::move(plot));
   }
+  share_y_axes(plots);
   if (points > kMaxPoints) {
     fail(Status::limit,
          "{}: the charts have {} points, and a picture can show at most {}; use --format csv or json",

@@ -398,15 +398,19 @@ std::string_view ink_of(const HeatmapScale& scale, double value) {
   return place < map.light_from || place > map.light_to ? R"( fill="#ffffff")" : "";
 }
 
+std::string_view letter_colour(std::size_t line) {
+  return line < kColours.size() ? kColours[line] : "inherit";
+}
+
 /// Returns the text of a cell in which the letters of the legend have their colours.
 std::string coloured(std::string_view text, const std::vector<std::string>& legend) {
   std::string markup;
   for (const char letter : text) {
     const auto line =
         std::ranges::find_if(legend, [&](const auto& each) { return each.starts_with(letter); });
-    const std::string_view colour =
-        line == legend.end() ? "inherit" : kColours.at(static_cast<std::size_t>(line - legend.begin()));
-    markup += fmt::format("<tspan fill=\"{}\">{}</tspan>", colour, xml_escaped({&letter, 1}));
+    markup += fmt::format("<tspan fill=\"{}\">{}</tspan>",
+                          letter_colour(static_cast<std::size_t>(line - legend.begin())),
+                          xml_escaped({&letter, 1}));
   }
   return markup;
 }
@@ -563,7 +567,7 @@ double draw_letter_legend(SvgCanvas& canvas, const PageLayout& layout, const Hea
   double y = layout.height;
   for (std::size_t i = 0; i < page.legend.size(); ++i) {
     if (page.legend[i].empty()) continue;
-    canvas.add("<g fill=\"{}\">", kColours.at(i));
+    canvas.add("<g fill=\"{}\">", letter_colour(i));
     canvas.text({kMargin, y + 6, kPanelTitleFont, "start", 0, true}, page.legend[i].substr(0, 1));
     canvas.raw("</g>\n");
     for (const std::string& line : subtitle_lines({page.legend[i].substr(2)}, layout.width - 4 * kMargin)) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <concepts>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <unicode/uchar.h>
@@ -19,6 +20,7 @@ constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
 
 struct TextColumn {
   bool numeric = true;
+  bool has_values = false;
   double largest = 0;  // largest magnitude of the finite floating-point numbers
   std::size_t width = 0;
 };
@@ -31,6 +33,8 @@ int digits_for(double largest) {
 }
 
 void examine(TextColumn& column, const Cell& cell) {
+  const bool text = std::holds_alternative<std::string>(cell);
+  column.has_values |= text || std::isfinite(number_of(cell));
   std::visit(
       Overloaded{[&](bool) { column.numeric = false; }, [&](const std::string&) { column.numeric = false; },
                  [&](std::floating_point auto value) {
@@ -50,21 +54,52 @@ std::string text_of(const Cell& cell, int digits) {
                     cell);
 }
 
-/// Shortens the widest text column, or leaves out columns at the end, so that a table fits into `width`.
-/// Returns the number of remaining columns.
-std::size_t fit_columns(std::vector<TextColumn>& layout, std::size_t width) {
-  constexpr std::size_t least = 24;  // width of a shortened column
-  const auto text_width = [](const TextColumn& column) { return column.numeric ? 0 : column.width; };
+/// Returns the header and the cells, row by row, as texts with `fewer` decimals less than usual, but at
+/// least one. Sets the widths of the columns.
+std::vector<std::string> texts_of_table(const Table& table, std::span<const Cell> cells,
+                                        std::vector<TextColumn>& layout, std::optional<int> digits,
+                                        int fewer) {
+  std::vector<std::string> texts(table.columns.begin(), table.columns.end());
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const int usual = digits.value_or(digits_for(layout[i % layout.size()].largest));
+    texts.push_back(text_of(cells[i], std::max(usual - fewer, std::min(usual, 1))));
+  }
+  for (TextColumn& column : layout) column.width = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::size_t& width = layout[i % layout.size()].width;
+    width = std::max(width, display_width(texts[i]));
+  }
+  return texts;
+}
+
+std::size_t table_width(std::span<const TextColumn> layout) {
   std::size_t total = 0;
   for (const TextColumn& column : layout) total += column.width + (total > 0 ? kTableGap : 0);
-  std::size_t count = layout.size();
-  for (; total > width; total -= layout[--count].width + kTableGap) {
-    TextColumn& widest = *std::ranges::max_element(std::span(layout).first(count), {}, text_width);
-    const bool fits = text_width(widest) >= total - width + least;
-    if (fits) widest.width -= total - width;
-    if (fits || count == 1) break;
+  return total;
+}
+
+/// Leaves out columns without a value, then shortens the widest text column, or leaves out columns at the
+/// end, so that a table fits into `width`. Returns the indices of the remaining columns.
+std::vector<std::size_t> fit_columns(std::vector<TextColumn>& layout, std::size_t width) {
+  constexpr std::size_t least = 24;  // width of a shortened column
+  std::vector<std::size_t> shown(layout.size());
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  std::size_t total = table_width(layout);
+  for (std::size_t i = layout.size(); i-- > 1 && total > width;) {
+    if (layout[i].has_values) continue;
+    total -= layout[i].width + kTableGap;
+    std::erase(shown, i);
   }
-  return count;
+  const auto text_width = [&](std::size_t i) { return layout[i].numeric ? 0 : layout[i].width; };
+  while (total > width) {
+    const std::size_t widest = *std::ranges::max_element(shown, {}, text_width);
+    const bool fits = text_width(widest) >= total - width + least;
+    if (fits) layout[widest].width -= total - width;
+    if (fits || shown.size() == 1) break;
+    total -= layout[shown.back()].width + kTableGap;
+    shown.pop_back();
+  }
+  return shown;
 }
 
 constexpr std::size_t kMaxWidth = 80;
@@ -178,6 +213,7 @@ struct TextPage {
     begin(block.title);
     TextOptions with_digits = options;
     if (!options.digits) with_digits.digits = block.digits;
+    if (!options.digits && block.grid) with_digits.fewer_digits = 2;
     append_text_table(text, block.table, with_digits);
   }
 
@@ -265,22 +301,15 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
     if (options.non_finite != nullptr) *options.non_finite += count_non_finite(cells[i]);
     examine(layout[i % columns], cells[i]);
   }
-  std::vector<std::string> texts(table.columns.begin(),
-                                 table.columns.end());  // the header, then the cells row by row
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const int digits = options.digits.value_or(digits_for(layout[i % columns].largest));
-    texts.push_back(text_of(cells[i], digits));
-  }
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    std::size_t& width = layout[i % columns].width;
-    width = std::max(width, display_width(texts[i]));
-  }
   const std::size_t width = options.all_columns ? kUnlimited : options.width.value_or(kUnlimited);
-  const std::size_t count = fit_columns(layout, width);
+  std::vector<std::string> texts = texts_of_table(table, cells, layout, options.digits, 0);
+  for (int fewer = 1; fewer <= options.fewer_digits && table_width(layout) > width; ++fewer)
+    texts = texts_of_table(table, cells, layout, options.digits, fewer);
+  const std::vector<std::size_t> shown = fit_columns(layout, width);
   std::string note;
   for (std::size_t row = 0; row <= table.rows; ++row) {
     std::string line;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (const std::size_t i : shown) {
       if (i > 0) line.append(kTableGap, ' ');
       const std::string& cell = texts[row * columns + i];
       if (display_width(cell) > layout[i].width) note = "cells are shortened";
@@ -288,9 +317,12 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
     }
     text += (row == 0 ? strong(trimmed(line), options) : trimmed(line)) + '\n';
   }
-  if (const std::size_t more = columns - count; more > 0) {
-    const std::string names = fmt::format("{}", fmt::join(std::span(texts).subspan(count, more), ", "));
-    note = fmt::format("{} ({})", counted(more, "more column"), shortened(names, 200));
+  if (const std::size_t more = columns - shown.size(); more > 0) {
+    texts.resize(columns);
+    for (const std::size_t i : shown) texts[i].clear();
+    std::erase(texts, "");
+    note = fmt::format("{} ({})", counted(more, "more column"),
+                       shortened(fmt::format("{}", fmt::join(texts, ", ")), 200));
   }
   if (!note.empty()) text += text_line({"", note + ": --columns all"}, options);
 }

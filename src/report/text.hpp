@@ -23,6 +23,8 @@ struct TextOptions {
   /// If not null, tables, matrices and heatmaps add the number of their values that are NaN or infinite.
   std::atomic<std::uint64_t>* non_finite = nullptr;
   bool all_columns = false;  // show all columns and rows, also if they exceed the width
+  /// A table that exceeds the width has up to this many fewer decimals, but at least one.
+  int fewer_digits = 0;
 
   [[nodiscard]] std::size_t drawing_width() const { return width.value_or(80); }
 };
@@ -31,8 +33,8 @@ struct TextOptions {
 /// left, any other column to the right. Undefined cells and numbers that are not finite are "-". Without
 /// `digits`, floating-point numbers have three decimals. If the largest magnitude in a column is above 0 and
 /// below 0.1, the column has as many decimals (at most eight) as this magnitude needs for three significant
-/// digits. If the table exceeds the width, its widest text is shortened (to 24 columns or more) or its last
-/// columns are omitted, which a last line reports.
+/// digits. If the table exceeds the width, columns without a value are omitted, then its widest text is
+/// shortened (to 24 columns or more) or its last columns are omitted, which a last line reports.
 void append_text_table(std::string& text, const Table& table, const TextOptions& options = {});
 
 /// Appends a matrix of numbers with two decimals (or `digits`). If styled, values above 0.5 in magnitude are
@@ -48,7 +50,8 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
 
 /// Appends small heatmaps of weights from 0 to 1, as many next to each other as fit into the width, and a
 /// scale. A cell is one terminal column wide; with colours it is half a line high. The title of a heatmap is
-/// TextMatrix::corner. Labels are not shown. All matrices must have the shape of the first one.
+/// TextMatrix::corner. Each line starts with the labels of its one or, with colours, two rows; column labels
+/// are not shown. All matrices must have the shape and the row labels of the first one.
 void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
                           const TextOptions& options = {});
 

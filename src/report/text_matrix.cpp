@@ -62,8 +62,8 @@ std::size_t columns_shown(const TextMatrix& matrix, std::size_t fitting, const T
 void append_omitted(std::string& text, const TextMatrix& matrix, std::size_t rows, std::size_t columns) {
   const Shape& shape = matrix.values.shape;
   if (rows < shape[0] || columns < shape[1])
-    text += fmt::format("({} of {} rows and {} of {} columns: --columns all)\n", rows, shape[0], columns,
-                        shape[1]);
+    text += fmt::format("({} of {} rows and {} of {} columns: --columns all{})\n", rows, shape[0], columns,
+                        shape[1], matrix.advice);
 }
 
 void append_value(std::string& line, double value, std::size_t width, int digits, bool styled) {
@@ -75,11 +75,11 @@ void append_value(std::string& line, double value, std::size_t width, int digits
   if (!style.empty()) line += kAnsiPlain;
 }
 
-/// Returns one of five shades, or "?" for a value that is not finite. Values below 0.05 are blank, because
-/// they are negligible. Values from 0.75 on have the darkest shade.
+/// Returns one of five shades, or "?" for a value that is not finite. Values below kFaintBelow are blank,
+/// because they are negligible. Values from 0.75 on have the darkest shade.
 std::string_view shade(double value) {
   if (!std::isfinite(value)) return "?";
-  if (value < 0.05) return kShades[0];
+  if (value < kFaintBelow) return kShades[0];
   return kShades[1 + static_cast<std::size_t>(std::min(value, 0.999) * 4)];
 }
 
@@ -147,8 +147,35 @@ void append_scale(std::string& text, const TextOptions& options) {
   text += "weight 0 ";
   constexpr int steps = 10;
   for (int i = 0; i < steps; ++i) append_cell(text, (i + 0.5) / steps, 1, options);
-  if (options.colours) text += kAnsiPlain;
-  text += " 1\n";
+  text += options.colours ? fmt::format("{} 1\n", kAnsiPlain)
+                          : fmt::format(" 1 (blank: below {})\n", kFaintBelow);
+}
+
+/// The common layout of small heatmaps.
+struct SmallLayout {
+  std::vector<std::string> labels;  // one per text line
+  std::size_t indent = 0;           // terminal columns before the first heatmap
+  std::size_t columns = 0;          // shown columns of a heatmap
+  std::size_t space = 0;            // terminal columns of a heatmap and its title
+  std::size_t across = 1;           // heatmaps next to each other
+};
+
+SmallLayout small_layout(const TextMatrix& first, const TextOptions& options) {
+  SmallLayout layout;
+  const std::size_t rows = rows_shown(first, options);
+  const std::size_t step = options.colours ? 2 : 1;
+  for (std::size_t row = 0; row < rows; row += step) {
+    std::string text = label(first.row_labels, row, kMaxHeatmapLabel);
+    if (step == 2 && row + 1 < first.values.shape[0])
+      text += ' ' + label(first.row_labels, row + 1, kMaxHeatmapLabel);
+    layout.indent = std::max(layout.indent, display_width(text) + 1);
+    layout.labels.push_back(std::move(text));
+  }
+  const std::size_t width = options.drawing_width() - std::min(options.drawing_width(), layout.indent);
+  layout.columns = columns_shown(first, width, options);
+  layout.space = std::max(layout.columns, display_width(first.corner));
+  layout.across = std::max<std::size_t>((width + kGap) / (layout.space + kGap), 1);
+  return layout;
 }
 
 /// Appends one text line of a small heatmap: two rows of the heatmap if colours are used, otherwise one row.
@@ -166,22 +193,20 @@ void append_small_line(std::string& line, const TextMatrix& matrix, std::size_t 
   if (options.colours) line += kAnsiPlain;
 }
 
-void append_small_row(std::string& text, std::span<const TextMatrix> matrices, const TextOptions& options) {
+void append_small_row(std::string& text, std::span<const TextMatrix> matrices, const SmallLayout& layout,
+                      const TextOptions& options) {
   const TextMatrix& first = matrices.front();
-  const std::size_t step = options.colours ? 2 : 1;
-  const std::size_t rows = rows_shown(first, options);
-  const std::size_t columns = columns_shown(first, options.drawing_width(), options);
-  const std::size_t space = std::max(columns, display_width(first.corner));
-  append_omitted(text, first, rows, columns);
-  std::string titles;
+  append_omitted(text, first, rows_shown(first, options), layout.columns);
+  std::string titles(layout.indent, ' ');
   for (const TextMatrix& matrix : matrices)
-    append_aligned(titles, shortened(escaped(matrix.corner), space), space + kGap, false);
+    append_aligned(titles, shortened(escaped(matrix.corner), layout.space), layout.space + kGap, false);
   text += strong(trimmed(titles), options) + '\n';
-  for (std::size_t row = 0; row < rows; row += step) {
+  for (std::size_t i = 0; i < layout.labels.size(); ++i) {
     std::string line;
+    append_aligned(line, layout.labels[i], layout.indent, false);
     for (const TextMatrix& matrix : matrices) {
-      append_small_line(line, matrix, row, columns, options);
-      line.append(space + kGap - columns, ' ');
+      append_small_line(line, matrix, options.colours ? 2 * i : i, layout.columns, options);
+      line.append(layout.space + kGap - layout.columns, ' ');
     }
     text += trimmed(line) + '\n';
   }
@@ -241,12 +266,12 @@ void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matr
                           const TextOptions& options) {
   if (matrices.empty()) return;
   for (const TextMatrix& matrix : matrices) check_and_count(matrix, options);
-  const std::size_t own = std::max(matrices.front().values.shape[1], display_width(matrices.front().corner));
-  const std::size_t across = std::max<std::size_t>((options.drawing_width() + kGap) / (own + kGap), 1);
-  for (std::size_t first = 0; first < matrices.size(); first += across) {
+  const SmallLayout layout = small_layout(matrices.front(), options);
+  for (std::size_t first = 0; first < matrices.size(); first += layout.across) {
     if (first > 0) text += '\n';
-    append_small_row(text, std::span(matrices).subspan(first, std::min(across, matrices.size() - first)),
-                     options);
+    append_small_row(text,
+                     std::span(matrices).subspan(first, std::min(layout.across, matrices.size() - first)),
+                     layout, options);
   }
   append_scale(text, options);
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -78,6 +79,7 @@ struct GridAxes {
 struct Panel {
   std::string title;
   Cell component;
+  double count = 0;  // largest number in the column `count`, if the table has it
   std::map<std::pair<std::int64_t, std::int64_t>, double> numbers = {};
 };
 
@@ -99,7 +101,7 @@ std::string panel_title(const std::vector<Column>& columns, std::span<const Cell
 std::vector<Panel> panels_of(const HeadColumn& drawn, bool keep_undefined, std::map<Cell, GridAxes>& axes) {
   const auto& [table, column] = drawn;
   const std::size_t layer_column = table->find("layer").value(), head_column = table->find("head").value();
-  const auto component_column = table->find("component");
+  const auto component_column = table->find("component"), count_column = table->find("count");
   std::vector<Panel> panels;
   std::vector<Cell> cells(table->columns.size());
   for (std::size_t row = 0; row < table->rows; ++row) {
@@ -116,22 +118,41 @@ std::vector<Panel> panels_of(const HeadColumn& drawn, bool keep_undefined, std::
     auto panel = std::ranges::find(panels, title, &Panel::title);
     if (panel == panels.end()) panel = panels.insert(panel, {std::move(title), component});
     panel->numbers[{*layer, *head}] = number;
+    if (count_column) panel->count = std::fmax(panel->count, number_of(cells[*count_column]));
   }
   return panels;
 }
 
-/// Keeps the panels whose titles have each of these words.
+/// Keeps the panels whose titles have each of these words. An underscore is equal to a space.
 void keep_panels_with(std::vector<Panel>& panels, const std::string& plot, const std::string& words) {
+  const auto with_spaces = [](std::string text) {
+    std::ranges::replace(text, '_', ' ');
+    return text;
+  };
   const std::vector<std::string> titles = texts_of(panels, &Panel::title);
-  std::erase_if(panels, [&words](const Panel& panel) {
-    const std::vector<std::string_view> has = split(panel.title, ' ');
-    return !std::ranges::all_of(split(words, ' '), [&has](std::string_view word) {
+  const std::string wanted = with_spaces(words);
+  std::erase_if(panels, [&](const Panel& panel) {
+    const std::string title = with_spaces(panel.title);
+    const std::vector<std::string_view> has = split(title, ' ');
+    return !std::ranges::all_of(split(wanted, ' '), [&has](std::string_view word) {
       return word.empty() || std::ranges::find(has, word) != has.end();
     });
   });
   if (panels.empty())
     fail(Status::usage, "--plot {}: no heatmap has a title with each word of {}; the titles are {}",
          escaped(plot), in_quotes(words), first_names(titles));
+}
+
+/// Keeps at most kMaxPanels panels: those with the largest counts, or else the first ones. Returns a line
+/// that says so; empty if all panels are kept. `name` is the column that is drawn.
+std::string limit_panels(std::vector<Panel>& panels, const std::string& name) {
+  constexpr std::size_t kMaxPanels = 24;
+  const std::size_t all = panels.size();
+  if (all <= kMaxPanels) return {};
+  std::ranges::stable_sort(panels, std::ranges::greater(), &Panel::count);
+  panels.resize(kMaxPanels);
+  return fmt::format("{} of {} heatmaps{}; --plot \"{}={}\" draws one", kMaxPanels, all,
+                     panels[0].count > 0 ? ", those with the largest count" : "", name, panels[0].title);
 }
 
 }  // namespace
@@ -145,6 +166,7 @@ HeatmapPage heads_page(const Results& results, const std::string& plot, bool dra
   if (panels.empty())
     fail(Status::usage, "--plot {}: this run has no numbers for this column", escaped(name));
   keep_panels_with(panels, plot, words);
+  const std::string left_out = limit_panels(panels, name);
   const Column& drawn = found.table->columns[found.column];
   HeatmapPage page;
   page.small_values = true;
@@ -157,6 +179,7 @@ HeatmapPage heads_page(const Results& results, const std::string& plot, bool dra
     page.subtitle.emplace_back(drawn.definition->meaning);
     if (!drawn.definition->unit.empty()) page.scale.label += fmt::format(" ({})", drawn.definition->unit);
   }
+  if (!left_out.empty()) page.subtitle.push_back(left_out);
   double least = std::numeric_limits<double>::infinity();
   for (Panel& panel : panels) {
     std::vector<double> values;

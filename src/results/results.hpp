@@ -257,7 +257,7 @@ struct HeatmapPage {
   std::vector<std::string> subtitle = {};  // lines below the title
   bool small_values = false;               // cells also show values below 0.01 in magnitude, as 0.00
   /// What the letters of `cell_texts` mean: "I induction: ..."; empty texts are not drawn. The letter of
-  /// legend[i] has colour i.
+  /// legend[i] has colour i; after the last colour, that of other text.
   std::vector<std::string> legend = {};
 
   /// Sets the ends of the scale: the largest finite magnitude, and 0 or, if diverging, its negative. If
@@ -300,6 +300,7 @@ struct TextTable {
   std::string title;
   Table table;
   std::optional<int> digits = {};  // number of decimals if the user did not choose one
+  bool grid = false;               // a table by layer and head: rather has fewer decimals than fewer columns
 };
 
 /// A matrix with labelled rows and columns.
@@ -309,6 +310,7 @@ struct TextMatrix {
   std::vector<std::string> column_labels;  // one per column; if empty, column numbers are used
   Tensor values;                           // [rows, columns], float or double
   std::size_t most_rows = 64;              // largest number of rows that are shown without --columns all
+  std::string advice = {};                 // end of the note about omitted rows and columns
 };
 
 /// Matrices, shown as numbers, as heatmaps of weights from 0 to 1, or as small heatmaps side by side.
@@ -356,10 +358,12 @@ struct Results {
 /// Returns heatmaps [layers, heads] of a column of numbers, which `plot` selects: COLUMN, or TABLE.COLUMN.
 /// There is one for each combination of the texts (except names of heads), and of the numbers in the columns
 /// offset, position, first and last, in the columns before it.
-/// "=WORDS" after the column selects the heatmaps whose titles contain each of the words. All heatmaps of a
-/// component have the layers and heads of the table. Throws Error(usage) if no table has this column after a
-/// column `head`, if it has no numbers, or if no title has the words. With `draw_undefined`, undefined
-/// numbers are cells without a value instead.
+/// "=WORDS" after the column selects the heatmaps whose titles contain each of the words, with underscores or
+/// spaces. Of more than 24 heatmaps, keeps those with the largest numbers in the column `count`, or else the
+/// first ones, and adds a line to the subtitle.
+/// All heatmaps of a component have the layers and heads of the table. Throws Error(usage) if no table has
+/// this column after a column `head`, if it has no numbers, or if no title has the words. With
+/// `draw_undefined`, undefined numbers are cells without a value instead.
 [[nodiscard]] HeatmapPage heads_page(const Results& results, const std::string& plot,
                                      bool draw_undefined = false);
 

@@ -105,6 +105,12 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
 
 }  // namespace
 
+std::string CorpusCounts::text() const {
+  return fmt::format("{}{}, {}", counted(sentences, "sentence"),
+                     windows == sentences ? "" : fmt::format(" ({} windows)", windows),
+                     counted(tokens, "token"));
+}
+
 void TokenFrequencies::add(const input::Sequence& sequence) {
   for (const std::size_t i : ordinary_tokens(sequence)) set(sequence.ids[i], of(sequence.ids[i]) + 1);
 }
@@ -233,9 +239,8 @@ std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
       if (untyped && sentence->sequence.text) sentence->sequence.token_type_ids.clear();
       const std::size_t n = sentence->sequence.queries();
       if (n > limit_ && !options_.stride) {
-        fail(Status::bad_input,
-             "{}: got {}, the limit is {}; --stride cuts it into windows, --skip-bad skips it",
-             sentence->where, counted(n, "token"), limit_);
+        fail(Status::bad_input, "{}: got {}, the limit is {}; --stride cuts it into windows{}",
+             sentence->where, counted(n, "token"), limit_, options_.skip_bad ? "" : ", --skip-bad skips it");
       }
       input::Batch windows;
       windows.sequences = n > limit_ ? windows_of(sentence->sequence, limit_, *options_.stride)
@@ -254,6 +259,7 @@ void CorpusBlocks::add(CheckedSentence checked, CorpusBlock& block) {
     prefix_.push_back(whole.ids[i]);
   any_ = true;
   ++block.counts.sentences;
+  block.counts.windows += checked.windows.size();
   block.counts.words += whole.word_texts.size();
   frequencies_.add(whole);
   for (std::size_t i = 0; i < checked.windows.size(); ++i) {
@@ -309,7 +315,8 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
   }
   if (block.counts.sentences > 0) return block;
   if (!any_) {
-    const std::string file = escaped(options_.files.front().path.string());
+    const std::string given = options_.files.front().path.string();
+    const std::string file = given == "-" ? "standard input" : escaped(given);
     if (block.skipped.empty()) fail(Status::bad_input, "{}: the corpus has no sentences", file);
     fail(Status::bad_input, "{}: all sentences of the corpus are bad; the first error: {}", file,
          block.skipped.front());

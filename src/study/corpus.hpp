@@ -106,11 +106,14 @@ struct CorpusOptions {
 
 struct CorpusCounts {
   std::uint64_t sentences = 0;
-  std::uint64_t words = 0;  // words of the texts
-  std::uint64_t tokens = 0;
+  std::uint64_t windows = 0;  // a sentence that is not cut is one window
+  std::uint64_t words = 0;    // words of the texts
+  std::uint64_t tokens = 0;   // tokens of the windows
   std::uint64_t skipped = 0;  // bad sentences that were skipped
 
-  auto parts() { return std::tie(sentences, words, tokens, skipped); }
+  auto parts() { return std::tie(sentences, windows, words, tokens, skipped); }
+  /// Returns "4 sentences, 96 tokens", or "4 sentences (9 windows), 96 tokens" if sentences are cut.
+  [[nodiscard]] std::string text() const;
 };
 
 /// A block of consecutive sentences of the corpus, or of probe sequences.

@@ -14,24 +14,22 @@ namespace {
 /// The columns that several tables have, and the columns of the list of the strongest heads.
 constexpr auto kStudyDefinitions = std::to_array<Definition>({
     {"rows", "", "from 0", "", "number of rows (queries) that were counted"},
-    {"rows_without", "", "from 0", "", "rows left out: they see no such key (rare: or no other key)"},
-    {"count", "", "from 0", "", "number of rows (queries), word pairs, edges or mentions in the value"},
+    {"rows_without", "", "from 0", "", "number of rows left out, because they may not attend to such a key"},
+    {"count", "", "from 0", "", "number of rows (queries) with a value"},
     {"variance", "", "from 0", "", "mean squared difference of the values of rows from their mean"},
     {"uniform", "", "[0, 1]", "", "the same value for uniform attention over the visible keys"},
     {"shuffled", "", "[0, 1]", "", "the same value with shuffled tokens (--null-shuffle)"},
-    {"low", "", "", "",
-     "lower end of the 95 % interval of the value (docs/roles.md); gain: of accuracy - baseline"},
-    {"high", "", "", "",
-     "upper end of the 95 % interval of the value (docs/roles.md); gain: of accuracy - baseline"},
-    {"kind", "", "", "", "key: previous, duplicate or induction; tree: head, combined or adjacent"},
-    {"hits", "", "from 0", "",
-     "number of word pairs, edges or mentions that the head or baseline gets right"},
-    {"accuracy", "", "[0, 1]", "", "hits / count"},
-    {"best", "", "true or false", "", "whether this head has the most hits in even blocks"},
+    {"low", "", "[0, 1]", "", "lower end of the 95 % interval of score (docs/roles.md)"},
+    {"high", "", "[0, 1]", "", "upper end of the 95 % interval of score (docs/roles.md)"},
+    {"interval_low", "", "[0, 1]", "", "lower end of the 95 % interval of accuracy (docs/roles.md)"},
+    {"interval_high", "", "[0, 1]", "", "upper end of the 95 % interval of accuracy (docs/roles.md)"},
+    {"kind", "", "", "",
+     "the measured key: previous token, duplicate of the query's token, or token after it (induction)"},
+    {"best", "", "true or false", "", "whether this head has the highest accuracy in even blocks"},
     {"held_out", "", "", "", "the value over odd blocks, which were not used to choose the best head"},
     {"shuffled_held_out", "", "[0, 1]", "", "accuracy_held_out with shuffled tokens (--null-shuffle)"},
     {"what", "", "", "", "the measured keys: a special token, position 0, previous, duplicate, ..."},
-    {"value", "", "", "", "share of the weight on these keys; pairs: value of the measure"},
+    {"value", "", "[0, 1]", "", "share of the weight on these keys"},
     {"null", "", "", "", "value or score without the behaviour, for example of uniform attention"},
 });
 
@@ -72,7 +70,7 @@ TextTable head_grid(const StudyShape& shape, const std::string& title, const std
   for (const std::string& layer : grid.layers) rows.emplace_back(1 + width).front() = layer;
   for (std::size_t h = 0; h < grid.cells.size(); ++h)
     rows[grid.cells[h] / width][1 + grid.cells[h] % width] = cells.at(h);
-  return {title + " by layer and head", make_table("grid", std::move(columns), std::move(rows))};
+  return {title + " by layer and head", make_table("grid", std::move(columns), std::move(rows)), {}, true};
 }
 
 Cell score_text(const std::optional<double>& share, const std::optional<ShareEstimate>& estimate) {

@@ -258,7 +258,7 @@ class Measure {
 
   /// Sets the same measure on shuffled tokens (--null-shuffle), whose values finish() reports; null: none.
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
-  /// Returns false if no block had the annotation MeasureRow::needs. Then finish() is not called.
+  /// Returns false if no block had the annotation MeasureRow::annotation. Then finish() is not called.
   [[nodiscard]] virtual bool has_data() const { return true; }
   /// Returns true if the best heads were chosen on even blocks, but odd blocks have nothing to score them on.
   [[nodiscard]] virtual bool all_in_even_blocks() const { return false; }
@@ -285,7 +285,8 @@ struct MeasureRow {
   std::size_t max_heads = 0;       // largest number of heads; 0: no limit
   bool depends_on_order = false;   // also runs on shuffled tokens (--null-shuffle)
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
-  std::string_view needs = {};     // annotation that the corpus must have, for messages; empty: none
+  /// Annotation that the corpus must have, and formats with this annotation, for messages; empty: none.
+  std::string_view annotation = {}, needs = {};
   std::vector<input::InputFormat> formats = {};  // formats that can have this annotation; empty: all
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();

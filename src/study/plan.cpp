@@ -276,12 +276,10 @@ std::string duration(double seconds) {
 }
 
 void add_head_lines(const StudyPlan& plan, Results& results) {
-  const CorpusCounts& counts = plan.survey.counts;
   const NodeMemory& memory = plan.memory;
   const auto add = [&](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
   const auto mebibytes = [](std::uint64_t bytes) { return (bytes + (1U << 20U) - 1) >> 20U; };
-  add(fmt::format("{}, {}, {}", counted(counts.sentences, "sentence"), counted(counts.tokens, "token"),
-                  counted(plan.survey.blocks.size(), "block")));
+  add(fmt::format("{}, {}", plan.survey.counts.text(), counted(plan.survey.blocks.size(), "block")));
   add(fmt::format(
       "Time      {} on the slowest node (nodes: {}, threads per node: {}); "
       "{} of processor time in total",

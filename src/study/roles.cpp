@@ -139,7 +139,9 @@ constexpr auto kRoleDefinitions = std::to_array<Definition>({
      "Clark et al. 2019, section 3.3"},
     {"role", "", "", "", "behaviour of the head; empty if it has no role"},
     {"detail", "", "", "", "what the role refers to: an offset, a token, a relation or a type of mention"},
-    {"roles.score", "", "[0, 1]", "", "how strongly the head shows the role: the metric in docs/roles.md"},
+    {"roles.score", "", "[0, 1]", "",
+     "how strongly the head shows the role (attnctl explain ROLE, such as explain sink, defines it)"},
+    {"roles.count", "", "from 0", "", "number of rows, word pairs or mentions in the score"},
     {"roles.random", "", "", "",
      "null + largest (score - null) of any head of the random models (--null-model)"},
     {"rule", "", "", "", "the rule that the head meets, or the roles that were tested"},
@@ -371,6 +373,9 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
     lines[static_cast<std::size_t>(&row - kRows.data())] =
         fmt::format("{}: {}", found.back(), definition_of(std::string(row.metric))->meaning);
   }
+  const bool all_have_roles = std::ranges::none_of(heads, &HeadRoles::empty);
+  if (!found.empty() && !all_have_roles) found.emplace_back(". no role");
+  if (!all_have_roles) lines.emplace_back(". no role (grey)");
   const std::string legend = found.empty() ? "no head has a role" : fmt::format("{}", fmt::join(found, ", "));
   std::vector<std::string> none;
   if (!tested.empty()) none.push_back(fmt::format("none of {}", fmt::join(tested, ", ")));
@@ -383,15 +388,31 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   std::vector<Cell> letters;
   for (const HeadRoles& of_head : heads) letters.emplace_back(letters_of(of_head));
   std::vector<PageBlock> text = {head_grid(shape, "Roles (" + legend + ")", letters)};
-  if (!roles.empty()) text.emplace_back(TextTable{"Strongest heads by role", strongest(roles, shape)});
+  const auto of_probe = [](const HeadRole& role) { return role.row->metric.starts_with("probe."); };
+  if (!roles.empty())
+    text.emplace_back(TextTable{
+        std::ranges::none_of(roles, of_probe)
+            ? "Strongest heads by role"
+            : "Strongest heads by role (I and D: in repeated random sequences; others: in the corpus)",
+        strongest(roles, shape)});
   for (const auto& [cases, names] : untested)
     text.emplace_back(
         TextLine{"Too few cases", fmt::format(" for {} (need {})", fmt::join(names, ", "), cases)});
-  const auto unchecked = [](const HeadRole& role) { return role.row->above_null && !role.evidence.random; };
-  if (std::ranges::any_of(roles, unchecked)) {
-    text.emplace_back(TextLine{
-        "Hint", ": run the study with --null-model 5 to compare these roles with those of random models"});
-  }
+  const auto no_random = [](const HeadRole& role) { return role.row->above_null && !role.evidence.random; };
+  const auto no_shuffled = [](const HeadRole& role) {
+    return !role.evidence.shuffled &&
+           std::ranges::any_of(measure_catalogue(), [&](const MeasureRow& measure) {
+             return measure.depends_on_order &&
+                    std::ranges::count(measure.definitions, role.row->metric, &Definition::name) > 0;
+           });
+  };
+  std::string hint;
+  if (std::ranges::any_of(roles, no_random))
+    hint = "--null-model 5 to compare these roles with those of random models";
+  if (std::ranges::any_of(roles, no_shuffled))
+    hint +=
+        (hint.empty() ? "" : ", and with ") + std::string("--null-shuffle 1 to compare with shuffled tokens");
+  if (!hint.empty()) text.emplace_back(TextLine{"Hint", ": run the study with " + hint});
   results.text.insert(results.text.begin(), text.begin(), text.end());
   results.pictures.push_back({"roles", role_page(heads, shape, std::move(lines))});
 }

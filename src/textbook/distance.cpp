@@ -194,9 +194,16 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
   result.conclusion =
       fmt::format("At distance {}, the influence is {:.3g}, and with uniform attention {:.3g}.",
                   distances.back(), std::get<double>(rows.back()[2]), std::get<double>(rows.back()[3]));
+  constexpr double least_drawn = 1e-6;  // of the influences, which are at most about 1
+  for (std::vector<Cell>& row : rows) {
+    for (Cell& cell : row) {
+      if (number_of(cell) < least_drawn) cell = {};
+    }
+  }
+  result.drawn = make_table("drawn", {kDistanceColumns, kDistanceColumns + 8}, std::move(rows));
   result.add_chart("Influence on the query",
-                   {"influence", "uniform", "recurrent_influence", "window_influence"}, "Influence",
-                   Drawing::log_log);
+                   {"influence", "uniform", "recurrent_influence", "window_influence"},
+                   fmt::format("Influence (below {} not shown)", least_drawn), Drawing::log_log);
   result.add_chart("Number of steps", {"recurrent_steps", "window_layers"}, "Steps or layers",
                    Drawing::log_log);
   return result;

@@ -38,10 +38,11 @@ struct ExperimentResult {
   Record parameters = {};
   Table rows = {};
   Record summary = {};
-  std::string conclusion = {};  // one sentence about the result of this run, for the text page
+  std::string conclusion = {};  // sentences about the result of this run, for the text page
   std::vector<Chart> charts = {};
   Table drawn = {};  // the table that the charts show; if it has no columns, the charts show `rows`
-  std::vector<View> heatmaps = {};  // pictures that follow the charts
+  std::vector<View> heatmaps = {};         // pictures that follow the charts
+  std::vector<std::string> subtitle = {};  // lines below the titles of charts and heatmaps
 
   /// Adds a chart of the columns `y`, whose axis has the label `y_axis`.
   void add_chart(std::string title, std::vector<std::string> y, std::string y_axis,

@@ -16,18 +16,23 @@ namespace attnctl::textbook {
 constexpr Definition kGradientsColumns[] = {
     {"d_k", "", "", "", "width of queries and keys"},
     {"scale", "", "", "", "factor of the scores: 1, or 1/sqrt(d_k)"},
-    {"head", "", "from 0", "", "number of the head; undefined in rows of the whole layer or of a token"},
-    {"path", "", "[0, inf)", "", "norm of the path, the part of dL/dX through the head (layer: dL/dX)"},
-    {"query", "", "[0, inf)", "", "norm of the part of the path through the queries"},
-    {"key", "", "[0, inf)", "", "norm of the part of the path through the keys"},
-    {"value", "", "[0, inf)", "", "norm of the part of the path through the values"},
-    {"share", "", "sums to 1", "1 / heads", "inner product of the path and dL/dX, divided by |dL/dX|^2"},
+    {"head", "", "from 0", "",
+     "number of the head; text: \"all\" for the sum of all heads, and \"-\" in rows of tokens"},
+    {"path", "", "[0, inf)", "",
+     "norm of the gradient of the loss with respect to the inputs, through this head"},
+    {"query", "", "[0, inf)", "", "norm of the part of this gradient that flows through the queries"},
+    {"key", "", "[0, inf)", "", "norm of the part that flows through the keys"},
+    {"value", "", "[0, inf)", "", "norm of the part that flows through the values"},
+    {"share", "", "sums to 1", "1 / heads", "share of this head in the gradient of all heads"},
     {"query_median", "", "[0, inf)", "",
-     "median over tokens (layer: and heads) of the norm through the queries"},
+     "gradient through the queries for a typical token: median of its norm over tokens (all: and heads)"},
     {"largest_weight", "", "[1 / n, 1]", "1 / n", "largest weight of a row, mean over rows"},
-    {"error", "", "[0, inf)", "", "largest |gradient - central difference| / largest |gradient|"},
-    {"attribution", "", "", "", "derivative of the logit by a factor of z or the embedding, at factor 1"},
-    {"gradient", "", "[0, inf)", "", "norm of the gradient of the logit by the embedding or by z"},
+    {"error", "", "[0, inf)", "",
+     "largest difference from a numerical derivative, divided by the largest |gradient|"},
+    {"attribution", "", "", "",
+     "rate at which the logit grows if the embedding of the token, or the output of the head, is scaled up"},
+    {"gradient", "", "[0, inf)", "",
+     "norm of the gradient of the logit with respect to this embedding or output"},
 };
 
 namespace {
@@ -224,6 +229,34 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
   result.drawn = make_table(heads ? "heads" : "lines", std::move(columns), std::move(lines));
 }
 
+/// Returns `logit of "cat" at position 3`, or without a vocabulary `logit of token 28 at position 3`.
+std::string logit_name(const LogitAttribution& input) {
+  const std::string token =
+      input.target_text.empty() ? fmt::format("token {}", input.target) : '"' + input.target_text + '"';
+  return fmt::format("logit of {} at position {}", token, input.position);
+}
+
+/// Returns the conclusion of gradients_experiment() from the rows of all heads with one d_k: without and with
+/// scaling.
+std::string scaled_gradients(const std::vector<Cell>& unscaled, const std::vector<Cell>& scaled) {
+  const auto change = [&](std::size_t column) {
+    const double before = number_of(unscaled[column]);
+    const double after = number_of(scaled[column]);
+    const char* const how = after < before   ? "smaller"
+                            : after > before ? "larger"
+                                             : "neither smaller nor larger";
+    return fmt::format("{} (norm {:.3g} instead of {:.3g})", how, after, before);
+  };
+  const bool vanishes = number_of(unscaled[8]) < number_of(scaled[8]);
+  return fmt::format(
+      "At d_k {}, dividing the scores by sqrt(d_k) makes the gradient of all heads {}, and the gradient "
+      "through the queries of a typical token (median) {}. Without scaling, the mean largest weight of a row "
+      "is {:.3f}{}.",
+      number_of(scaled[0]), change(3), change(8), number_of(unscaled[9]),
+      vanishes ? ", and a typical token gets a smaller gradient through its queries"
+               : ": softmax does not saturate enough to make this gradient vanish");
+}
+
 Record target_of(const LogitAttribution& input) {
   return {{{"input", input.input},
            {"position", input.position},
@@ -243,15 +276,17 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
   }
   if (heads == 0) return;
   const auto labels = texts_of(layers, [](std::size_t layer) { return std::to_string(layer); });
-  HeatmapPage page{
-      .title = "Attribution of a logit to heads", .scale = {.label = "Gradient x z"}, .heatmaps = {}};
+  HeatmapPage page{.title = inputs.size() == 1 ? "Attribution to heads: " + logit_name(inputs.front())
+                                               : "Attribution of a logit to heads",
+                   .scale = {.label = "Gradient x z"},
+                   .heatmaps = {}};
   for (const LogitAttribution& input : inputs) {
     std::vector<double> values(layers.size() * heads, kUndefined);
     for (const auto& [head, each] : input.heads) {
       const auto row = static_cast<std::size_t>(std::distance(layers.begin(), layers.find(head.layer)));
       values[row * heads + head.head] = each.attribution;
     }
-    page.heatmaps.push_back({"Input " + input.input,
+    page.heatmaps.push_back({fmt::format("Input {}: {}", input.input, logit_name(input)),
                              "Head",
                              "Layer",
                              {},
@@ -311,10 +346,7 @@ ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& poo
   draw_gradients(rows, sizes.size(), result);
   result.rows = make_table("rows", {kGradientsColumns, kGradientsColumns + 11}, rows);  // rest: of models
   result.summary.set("largest_error", error);
-  const Cell& unscaled = rows[rows.size() - options.heads - 2][8];  // query_median of the layer
-  result.conclusion =
-      fmt::format("At d_k {}, scaling changes query_median of the layer from {:.3g} to {:.3g}.", sizes.back(),
-                  std::get<double>(unscaled), std::get<double>(rows.back()[8]));
+  result.conclusion = scaled_gradients(rows[rows.size() - options.heads - 2], rows.back());
   return result;
 }
 
@@ -369,12 +401,15 @@ ExperimentResult gradients_of_model(const model::ModelConfig& config,
   const auto most = std::ranges::max_element(bars, {}, [](const auto& bar) { return bar[1]; });
   result.conclusion =
       number_of((*most)[1]) > 0
-          ? fmt::format("In input {}, the token \"{}\" at position {} has the largest positive attribution.",
-                        first.input, std::get<std::string>((*most)[0]), most - bars.begin())
-          : fmt::format("In input {}, no token has a positive attribution.", first.input);
+          ? fmt::format(
+                "In input {}, the token \"{}\" at position {} has the largest positive attribution to the "
+                "{}.",
+                first.input, std::get<std::string>((*most)[0]), most - bars.begin(), logit_name(first))
+          : fmt::format("In input {}, no token has a positive attribution to the {}.", first.input,
+                        logit_name(first));
   result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
-  result.add_chart("Input " + first.input + ": gradient x embedding", {"attribution"}, "Attribution",
-                   Drawing::bars);
+  result.add_chart(fmt::format("Input {}: {}", first.input, logit_name(first)), {"attribution"},
+                   "Gradient x embedding", Drawing::bars);
   draw_heads(inputs, result);
   return result;
 }

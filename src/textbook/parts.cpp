@@ -101,8 +101,9 @@ OwnedMatrix<double> project(const OwnedMatrix<double>& weight, std::size_t head,
   return linalg::product_nt(x, weight.view().row_range(head * d_head, d_head));
 }
 
-/// Returns the table without the column `name`, and without `component` if it has no value.
-Table without_names(const Table& table) {
+/// Returns the table without the column `name`, and without `component` if it has no value. A row over all
+/// heads has the head "all".
+Table text_table(const Table& table) {
   std::vector<Cell> cells(table.columns.size());
   if (table.rows > 0) table.row(0, cells);
   std::vector<std::string> shown;
@@ -110,7 +111,17 @@ Table without_names(const Table& table) {
     const std::string& name = table.columns[i].name;
     if (name != "name" && (name != "component" || cells[i] != Cell())) shown.push_back(name);
   }
-  return select_columns(table, shown);
+  Table text = select_columns(table, shown);
+  const auto head = text.find("head");
+  const auto layer = text.find("layer");  // undefined in rows of tokens
+  if (!head) return text;
+  text.row = [row = std::move(text.row), head = *head, layer](std::size_t index,
+                                                              std::span<Cell> cells_of_row) {
+    row(index, cells_of_row);
+    if (cells_of_row[head] == Cell() && !(layer && cells_of_row[*layer] == Cell()))
+      cells_of_row[head] = "all";
+  };
+  return text;
 }
 
 /// Returns the definition of a name in the summary. Throws std::invalid_argument if there is none.
@@ -141,7 +152,7 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
       .set("parameters", result.parameters)
       .set("summary", result.summary);
   results.add_table("row", result.rows);
-  const Table shown = without_names(result.rows);
+  const Table shown = text_table(result.rows);
   results.text.emplace_back(TextTable{"Experiment " + result.name, shown});
   CellRows summary;  // without lists and records
   for (const auto& [name, value] : result.summary.fields) {
@@ -151,7 +162,8 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
     results.text.emplace_back(TextTable{"", make_table("summary", {"summary", "value"}, std::move(summary))});
   if (!result.charts.empty()) {
     const ChartPage page{"Experiment: " + result.name,
-                         result.drawn.columns.empty() ? result.rows : result.drawn, result.charts};
+                         result.drawn.columns.empty() ? result.rows : result.drawn, result.charts,
+                         result.subtitle};
     if (with_charts) results.text.emplace_back(page);
     results.pictures.push_back({"charts", page});
   }
@@ -164,7 +176,10 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
   for (const auto& [name, value] : result.summary.fields)
     if (std::holds_alternative<Cell>(value.data) && !shown.find(name))
       add_meaning(name, summary_definition(result.name, name));
-  results.pictures.insert(results.pictures.end(), result.heatmaps.begin(), result.heatmaps.end());
+  for (const View& view : result.heatmaps) {
+    View& added = results.pictures.emplace_back(view);
+    std::visit([&](auto& page) { page.subtitle = result.subtitle; }, added.page);
+  }
   return results;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <string>
 #include <variant>
 
 #include "analysis/head_axes.hpp"
@@ -13,15 +14,15 @@
 namespace attnctl::textbook {
 constexpr Definition kScalingColumns[] = {
     {"d_k", "", "", "", "width of queries and keys"},
-    {"queries", "", "", "", "number of queries, with one row of weights each"},
+    {"score_variance", "", "[0, inf)", "", "variance of the scores; with --model, within the rows"},
+    {"scaled_score_variance", "", "[0, inf)", "1", "the same with scores divided by sqrt(d_k)"},
+    {"jacobian_norm", "", "[0, 0.5]", "", "Frobenius norm of the Jacobian of softmax, mean over rows"},
+    {"scaled_jacobian_norm", "", "[0, 0.5]", "", "the same with scores divided by sqrt(d_k)"},
     {"largest_weight", "", "[1 / keys, 1]", "1 / keys", "largest weight of a row, mean over rows"},
     {"scaled_largest_weight", "", "[1 / keys, 1]", "1 / keys", "the same with scores divided by sqrt(d_k)"},
     {"entropy", "nats", "[0, ln keys]", "ln keys", "entropy of a row of weights, mean over rows"},
     {"scaled_entropy", "nats", "[0, ln keys]", "ln keys", "the same with scores divided by sqrt(d_k)"},
-    {"jacobian_norm", "", "[0, 0.5]", "", "Frobenius norm of the Jacobian of softmax, mean over rows"},
-    {"scaled_jacobian_norm", "", "[0, 0.5]", "", "the same with scores divided by sqrt(d_k)"},
-    {"score_variance", "", "[0, inf)", "", "variance of the scores; with --model, within the rows"},
-    {"scaled_score_variance", "", "[0, inf)", "1", "the same with scores divided by sqrt(d_k)"},
+    {"queries", "", "", "", "number of queries, with one row of weights each"},
     {"rows", "", "", "", "number of rows with at least two visible keys; the other rows are left out"},
     {"temperature", "", "[0.001, 1000]", "1",
      "T for which rows softmax(g / T) of normal scores g have the mean `entropy`"},
@@ -52,6 +53,51 @@ void add_row(const std::vector<double>& scores, double scale, RowSums& sums) {
   largest += std::ranges::max(p);
   for (const double w : p) entropy -= w > 0 ? w * std::log(w) : 0;
   jacobian += softmax_jacobian_norm(p);
+}
+
+/// Returns "0.500", or "0.500 to 0.800" if the numbers of the column differ.
+std::string extent_of(const CellRows& rows, std::size_t column) {
+  const auto [low, high] =
+      std::ranges::minmax(rows, {}, [&](const auto& row) { return number_of(row[column]); });
+  const std::string least = fmt::format("{:.3f}", number_of(low[column]));
+  const std::string most = fmt::format("{:.3f}", number_of(high[column]));
+  return least == most ? least : least + " to " + most;
+}
+
+/// Returns "grows from 0.500 to 0.800" for the first and the last row; "is 0.500" if the numbers are equal.
+std::string change_of(const CellRows& rows, std::size_t column) {
+  const double first = number_of(rows.front()[column]);
+  const double last = number_of(rows.back()[column]);
+  if (first == last) return fmt::format("is {:.3f}", last);
+  return fmt::format("{} from {:.3f} to {:.3f}", last > first ? "grows" : "falls", first, last);
+}
+
+/// Returns the conclusion of scaling_experiment(), whose rows may have any order of d_k.
+std::string why_scaled(CellRows rows) {
+  constexpr double saturation = 0.9;  // mean largest weight from which softmax is called saturated
+  constexpr std::size_t variance = 1, jacobian = 3, largest = 5;  // the next columns: with scaling
+  std::ranges::sort(rows, {}, [](const auto& row) { return number_of(row[0]); });
+  const double low = number_of(rows.front()[0]);
+  const double high = number_of(rows.back()[0]);
+  auto smaller = rows.size();  // the rows from here on have a smaller Jacobian without scaling
+  while (smaller > 0 && number_of(rows[smaller - 1][jacobian]) < number_of(rows[smaller - 1][jacobian + 1]))
+    --smaller;
+  const std::string sizes =
+      low < high ? fmt::format("From d_k {} to {}", low, high) : fmt::format("At d_k {}", high);
+  const std::string gradients =
+      smaller < rows.size()
+          ? fmt::format("From d_k {} on, the gradient is smaller", number_of(rows[smaller][0]))
+          : fmt::format("Up to d_k {}, the gradient is not yet smaller", high);
+  return fmt::format(
+      "{}, the variance of the scores {}; if scores are divided by sqrt(d_k), it is {}. Without scaling, the "
+      "mean "
+      "largest weight {}{}; with scaling, it is {}. {} without scaling: at d_k {}, the norm of the Jacobian "
+      "of "
+      "softmax, through which gradients flow, is {:.3f} without scaling and {:.3f} with scaling.",
+      sizes, change_of(rows, variance), extent_of(rows, variance + 1), change_of(rows, largest),
+      number_of(rows.back()[largest]) > saturation ? ", so softmax saturates" : "",
+      extent_of(rows, largest + 1), gradients, high, number_of(rows.back()[jacobian]),
+      number_of(rows.back()[jacobian + 1]));
 }
 
 /// Leaves out heads without a temperature, and layers that have only such heads.
@@ -107,33 +153,26 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
     const auto n = static_cast<double>(queries);
     const double scores = n * static_cast<double>(options.keys);
     std::vector<Cell>& row = rows.emplace_back();
-    row = {count_cell(d_k), count_cell(queries)};
+    row = {count_cell(d_k)};
     std::array<std::array<double, 4>, 2> means{};  // without and with scaling
     for (std::size_t scale = 0; scale < 2; ++scale) {
       RowSums total{};
       for (const Both& each : sums) std::ranges::transform(total, each[scale], total.begin(), std::plus());
       const auto& [score, score_squared, largest, entropy, jacobian] = total;
       const double mean = score / scores;
-      means[scale] = {largest / n, entropy / n, jacobian / n, score_squared / scores - mean * mean};
+      means[scale] = {score_squared / scores - mean * mean, jacobian / n, largest / n, entropy / n};
     }
     for (std::size_t i = 0; i < means[0].size(); ++i) row.insert(row.end(), {means[0][i], means[1][i]});
+    row.push_back(count_cell(queries));
   }
   result.rows = make_table("rows", {kScalingColumns, kScalingColumns + 10}, rows);
   double worst = 0;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    worst = std::max(worst, std::abs(std::get<double>(rows[i][8]) / static_cast<double>(options.d_k[i]) - 1));
-  const auto last = [&row = rows.back()](std::size_t column) { return std::get<double>(row[column]); };
-  const double ratio = last(7) / last(6);
+    worst = std::max(worst, std::abs(number_of(rows[i][1]) / static_cast<double>(options.d_k[i]) - 1));
   result.summary.set("variance_relative_error", worst)
       .set("uniform_entropy", std::log(static_cast<double>(options.keys)))
-      .set("jacobian_ratio", ratio);
-  result.conclusion = fmt::format("At d_k {}, scaling changes the mean largest weight from {:.3f} to {:.3f}.",
-                                  options.d_k.back(), last(2), last(3));
-  if (ratio > 1 && last(2) > 0.9)
-    result.conclusion += fmt::format(
-        " Without scaling, the softmax is nearly saturated: its Jacobian, through which gradients flow, is "
-        "{:.2g} times smaller.",
-        ratio);
+      .set("jacobian_ratio", number_of(rows.back()[4]) / number_of(rows.back()[3]));
+  result.conclusion = why_scaled(std::move(rows));
   result.add_chart("Variance of the scores", {"score_variance", "scaled_score_variance"}, "Variance",
                    Drawing::log_log);
   result.add_chart("Entropy of the rows", {"entropy", "scaled_entropy"}, "Entropy (nats)", Drawing::log_x);

@@ -95,6 +95,15 @@ TEST_CASE("compare computes the studies of two models") {
   CHECK(all["differences"].dump().find("\"probe\"") != std::string::npos);
 }
 
+TEST_CASE("compare gives a warning that both studies have once") {
+  const RunResult result = compare({kBert, kLlama, "--input", ATTNCTL_SOURCE_DIR "/data/treebank.conllu",
+                                    "--batch-tokens", "4096", "--measures", "syntax", "--format", "json"});
+  CHECK(result.err.find("--batch-tokens, such as 42\n") != std::string::npos);
+  const json document = json::parse(result.out);
+  for (const json& warning : document["warnings"])
+    if (warning["code"] == "no_held_out") CHECK(warning["count"] == 1);
+}
+
 TEST_CASE("compare writes text, tables and a picture") {
   const TwoStudies studies;
   const std::string page = compare({studies.a, studies.b, "--format", "text"}).out;

@@ -19,22 +19,24 @@ cli::Command sample_tree() {
   static std::vector<std::string> list;
   static bool flag;
   cli::Command look{.name = "look", .about = "Look at [one] model: it's quick"};
-  look.add({{.names = "MODEL", .target = &text, .help = "Checkpoint"},
-            {.names = "-f,--format", .target = &text, .help = "How", .allowed = {"json", "jsonl", "csv"}},
-            {.names = "--include",
-             .target = &list,
-             .help = "What",
-             .split = true,
-             .allowed = {"metrics", "patterns"}},
-            {.names = "--measures",
-             .target = &text,
-             .help = "Which",
-             .type = "LIST",
-             .offered = {"syntax", "roles"}},
-            {.names = "--order", .target = &text, .help = "Order", .allowed = {"model", "cluster"}},
-            {.names = "-o,--output", .target = &text, .help = "Where: the file's \"name\"", .type = "PATH"},
-            {.names = "--digits", .target = &text, .help = "Decimals"},
-            {.names = "--quiet", .target = &flag, .help = "Say nothing"}});
+  look.add(
+      {{.names = "MODEL", .target = &text, .help = "Checkpoint"},
+       {.names = "-f,--format", .target = &text, .help = "How", .allowed = {"json", "jsonl", "csv"}},
+       {.names = "--include",
+        .target = &list,
+        .help = "What",
+        .split = true,
+        .allowed = {"metrics", "patterns"}},
+       {.names = "--measures",
+        .target = &text,
+        .help = "Which",
+        .type = "LIST",
+        .offered = {"syntax", "roles"}},
+       {.names = "--order", .target = &text, .help = "Order", .allowed = {"model", "cluster"}},
+       {.names = "--mask", .target = &text, .help = "Mask", .type = "none|FILE.npy", .offered = {"none"}},
+       {.names = "-o,--output", .target = &text, .help = "Where: the file's \"name\"", .type = "PATH"},
+       {.names = "--digits", .target = &text, .help = "Decimals"},
+       {.names = "--quiet", .target = &flag, .help = "Say nothing"}});
   cli::Command hull{.name = "hull", .about = "A"};
   hull.add({{.names = "--kind", .target = &text, .help = "Kind", .offered = {"full", "window:"}}});
   return {.name = "attnctl",
@@ -81,7 +83,8 @@ TEST_CASE("bash completes commands, options, their words and files") {
       {{"attnctl", "lo"}, {"look"}},
       {{"attnctl", "--v"}, {"--version"}},
       {{"attnctl", "look", "--"},
-       {"--help", "--format", "--include", "--measures", "--order", "--output", "--digits", "--quiet"}},
+       {"--help", "--format", "--include", "--measures", "--order", "--mask", "--output", "--digits",
+        "--quiet"}},
       {{"attnctl", "look", "two"}, {"two words.npz"}},
       {{"attnctl", "look", "m", "--format", ""}, {"json", "jsonl", "csv"}},
       {{"attnctl", "look", "m", "-f", "c"}, {"csv"}},
@@ -96,6 +99,7 @@ TEST_CASE("bash completes commands, options, their words and files") {
       {{"attnctl", "try", "heads", "--"}, {"--help"}},
       {{"attnctl", "look", "hull", "--digits", ""}, {}},
       {{"attnctl", "look", "m", "-o", "tw"}, {"two words.npz"}},
+      {{"attnctl", "look", "m", "--mask", ""}, {"none", "two words.npz"}},
       {{"attnctl", "look", "m", "--digits", ""}, {}},
       {{"attnctl", "list", ""}, {}},
   };
@@ -144,6 +148,7 @@ TEST_CASE("fish completes commands, options and their words") {
   CHECK(offers("attnctl look --format c") == "csv\n");
   CHECK(offers("attnctl look --include metrics,p") == "metrics,patterns\n");
   CHECK(offers("attnctl look --order c") == "cluster\n");
+  CHECK(offers("attnctl look --mask no") == "none\n");
   CHECK(offers("attnctl try he") == "heads\n");
   CHECK(offers("attnctl try hull --ki") == "--kind\n");
   CHECK(offers("attnctl try hull --kind f") == "full\n");
@@ -165,6 +170,7 @@ TEST_CASE("the completion of attnctl has the words of every fixed list") {
            "analyze/--component) _attnctl_list 'encoder decoder cross'",
            "weights/--sort) _attnctl_words 'qk_effective_rank ",
            "verify/--attention) _attnctl_words 'full window: ",
+           "analyze/--mask) _attnctl_files 'causal none'",
            "completion/*) _attnctl_words 'bash zsh fish'",
        }) {
     CHECK_MESSAGE(result.out.find("    " + line) != std::string::npos, line);

@@ -42,7 +42,7 @@ TEST_CASE("experiment: every format") {
   CHECK(document.at("parameters").at("d_k") == json({4, 16}));
   REQUIRE(document.at("rows").size() == 2);
   CHECK(document.at("rows")[1].at("d_k") == 16);
-  CHECK(run_small({"--format", "csv"}).out.starts_with("d_k,queries,largest_weight,"));
+  CHECK(run_small({"--format", "csv"}).out.starts_with("d_k,score_variance,scaled_score_variance,"));
   CHECK(run_small({"--format", "svg"}).out.find("Variance of the scores") != std::string::npos);
   CHECK(run_small({"--format", "text"}).out.starts_with("Experiment scaling\n"));
   CHECK(run_small({"--format", "json", "--threads", "1"}).out.find("\"seed\": 0") != std::string::npos);
@@ -101,13 +101,16 @@ TEST_CASE("experiment: the text ends with a conclusion and the meaning of each n
       {"positions --positions 4 --d 8", "The permutation error is "},
       {"positions --model data/tiny-bert --positions 4", " without positions and "},
       {"positions --model data/tiny-llama --positions 4", " with positions."},
-      {"scaling --d-k 4,1 --components 1024", "At d_k 1, scaling changes the mean largest weight from "},
+      {"scaling --d-k 4,1 --components 1024",
+       "Up to d_k 4, the gradient is not yet smaller without scaling: at d_k 4, "},
       {"scaling --model data/tiny-bert --ids 1,2,3", " of 12 heads have a temperature below 1."},
       {"kinds --n 8 --kinds full", "Closest to full attention by total variation: no kind."},
       {"kinds --n 8 --kinds full,window:2", "Closest to full attention by total variation: window:2."},
       {"kinds --n 12 --kinds block:16,window:2", "Closest to full attention by total variation: window:2."},
-      {"gradients --n 4 --d 8 --heads 2", "At d_k 4, scaling changes query_median of the layer from "},
-      {"gradients --model data/tiny-bert --ids 1,2,3", " has the largest positive attribution."},
+      {"gradients --n 4 --d 8 --heads 2",
+       "At d_k 4, dividing the scores by sqrt(d_k) makes the gradient of all heads smaller (norm "},
+      {"gradients --model data/tiny-bert --ids 1,2,3",
+       " has the largest positive attribution to the logit of \""},
       {"distance --n 8", "At distance 7, the influence is "},
       {"distance --model data/tiny-bert --ids 1,2,3", "Keys at distance 0 or 1 have "},
       {"distance --model data/tiny-bert --ids 1", "have 1 times their weight in uniform attention."},
@@ -165,21 +168,62 @@ TEST_CASE("experiment: the text ends with a conclusion and the meaning of each n
 TEST_CASE("experiment: the conclusion has numbers of the run") {
   const json row = json::parse(run_small({"--format", "json"}).out).at("rows").at(1);
   const std::string expected =
-      fmt::format("At d_k 16, scaling changes the mean largest weight from {:.3f} to {:.3f}.",
-                  row.at("largest_weight").get<double>(), row.at("scaled_largest_weight").get<double>());
+      fmt::format(" is {:.3f} without scaling and {:.3f} with scaling.",
+                  row.at("jacobian_norm").get<double>(), row.at("scaled_jacobian_norm").get<double>());
   CHECK(run_small({"--format", "text"}).out.find(expected) != std::string::npos);
 }
 
 TEST_CASE("experiment scaling: pairs of columns, and what scaling changes for gradients") {
   const RunResult csv = run_attnctl({"experiment", "scaling", "--d-k", "1024", "--format", "csv"});
   CHECK(csv.out.starts_with(
-      "d_k,queries,largest_weight,scaled_largest_weight,entropy,scaled_entropy,jacobian_norm,"
-      "scaled_jacobian_norm,score_variance,scaled_score_variance\r\n"));
-  const json document = json::parse(run_attnctl({"experiment", "scaling", "--d-k", "1024"}).out);
+      "d_k,score_variance,scaled_score_variance,jacobian_norm,scaled_jacobian_norm,largest_weight,"
+      "scaled_largest_weight,entropy,scaled_entropy,queries\r\n"));
+  const json row = json::parse(run_attnctl({"experiment", "scaling", "--d-k", "1024"}).out)["rows"][0];
   const std::string text = run_attnctl({"experiment", "scaling", "--d-k", "1024", "--format", "text"}).out;
-  CHECK(text.find(fmt::format("gradients flow, is {:.2g} times smaller.",
-                              document["summary"]["jacobian_ratio"].get<double>())) != std::string::npos);
+  CHECK(
+      text.find(fmt::format("At d_k 1024, the variance of the scores is {:.3f}; if scores are divided by "
+                            "sqrt(d_k), it is {:.3f}. Without scaling, the mean largest weight is {:.3f}, so "
+                            "softmax saturates; with scaling, it is {:.3f}. From d_k 1024 on, the gradient ",
+                            row["score_variance"].get<double>(), row["scaled_score_variance"].get<double>(),
+                            row["largest_weight"].get<double>(),
+                            row["scaled_largest_weight"].get<double>())) != std::string::npos);
   CHECK(text.find("\nscaled_entropy: the same with scores divided by sqrt(d_k)") != std::string::npos);
+}
+
+TEST_CASE("experiment gradients: the logit at a mask token, and a picture that names what it shows") {
+  const auto run = [](const std::string& text, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"experiment",     "gradients", "--model",
+                                          "data/tiny-bert", "--text",    text};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_attnctl(arguments).out;
+  };
+  const std::string masked = "The cat [MASK] on the mat.";
+  const json summary = json::parse(run(masked, {"--format", "json"}))["summary"];
+  CHECK(summary["position"] == 3);
+  CHECK(json::parse(run(masked, {"--format", "json", "--position", "1"}))["summary"]["position"] == 1);
+  CHECK(json::parse(run("The cat.", {"--format", "json"}))["summary"]["position"] == 4);
+  const std::string hint = "give --position and --target.";
+  CHECK(run("The cat.", {"--format", "text"}).find(hint) != std::string::npos);
+  CHECK(run("The cat.", {"--format", "text", "--position", "1"}).find(hint) == std::string::npos);
+  CHECK(run(masked, {"--format", "text"}).find(hint) == std::string::npos);
+  const std::string logit = ": logit of &quot;:&quot; at position 3<";
+  for (const char* picture : {"charts", "heads"}) {
+    const std::string svg = run(masked, {"--format", "svg", "--picture", picture});
+    for (const std::string& shown : {logit, std::string(">data/tiny-bert<"), ">" + masked + "<"})
+      CHECK_MESSAGE(svg.find(shown) != std::string::npos, shown);
+  }
+}
+
+TEST_CASE("experiment: text names rows over all heads") {
+  const auto has = [](const std::vector<std::string>& more, const char* row) {
+    std::vector<std::string> arguments = {"experiment"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments.insert(arguments.end(), {"--format", "text"});
+    return run_attnctl(arguments).out.find(row) != std::string::npos;
+  };
+  CHECK(has({"gradients", "--n", "4", "--d", "8", "--heads", "2"}, "\n  4  1.000  all  "));
+  CHECK(has({"distance", "--model", "data/tiny-bert", "--ids", "1,2,3"}, "\n    0  all      0   0 "));
+  CHECK(has({"gradients", "--model", "data/tiny-bert", "--ids", "1,2,3"}, "\n0          -     -  "));
 }
 
 TEST_CASE("experiment: an input is never an output") {

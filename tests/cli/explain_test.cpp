@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "study/measure.hpp"
 #include "support/console.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
@@ -19,9 +21,9 @@ namespace {
 using nlohmann::json;
 using Words = std::vector<std::string>;
 
-/// Runs `attnctl explain` and returns its text.
+/// Runs `attnctl explain`, which writes to a pipe, and returns its text.
 std::string explain(const Words& names) {
-  Words words = {"explain", "--format", "text"};
+  Words words = {"explain"};
   words.insert(words.end(), names.begin(), names.end());
   const RunResult result = run_attnctl(words);
   CHECK(result.status == 0);
@@ -38,7 +40,7 @@ TEST_CASE("explain prints one block for each meaning of a name, with all its pla
   CHECK(
       text.starts_with("confidence\n  where    analyze --include metrics, table heads; study --measures "
                        "metrics,\n           table heads\n  range    [0, 1]\n  null     1 / "));
-  CHECK(contains(text, "\n  meaning  mean over rows of the largest weight"));
+  CHECK(contains(text, "\n  meaning  mean largest weight of a query; "));
   CHECK(text.ends_with("\n  source   Voita et al. 2019\n"));
   CHECK_FALSE(contains(text, "unit"));
   CHECK(contains(explain({"entropy"}), "\n  unit     nats\n"));
@@ -58,7 +60,8 @@ TEST_CASE("explain finds a name by the part after its dot") {
 TEST_CASE("explain finds names of several words, but no name by its end") {
   CHECK(contains(explain({"confidence_count"}), "\n  meaning  of confidence: number of rows"));
   CHECK(contains(explain({"w_q_effective_rank"}), "\n  meaning  of w_q: exp of the entropy"));
-  CHECK(contains(explain({"interval_low"}), "\n  meaning  lower end of the 95 % interval"));
+  CHECK(contains(explain({"interval_low"}), "\n  meaning  lower end of the 95 % interval of accuracy"));
+  CHECK(contains(explain({"attention_from.query_token"}), "\n  meaning  the token of the query, or "));
   for (const char* name : {"other_ratio", "no_such_count", "relative_error"})
     CHECK_MESSAGE(run_attnctl({"explain", name}).status == 2, name);
 }
@@ -71,8 +74,14 @@ TEST_CASE("explain prints the columns of a table, a measure, or one column") {
   const std::string syntax = explain({"syntax"});
   CHECK(syntax.starts_with(relations + "\nstudy --measures syntax, table trees\n"));
   CHECK(syntax.find("\n  relation_accuracy ") > syntax.find("\nstudy --measures syntax\n"));
-  CHECK(explain({"relations.accuracy"})
-            .starts_with("accuracy\n  where    study --measures syntax, table relations\n  range "));
+  CHECK(
+      explain({"relations.accuracy"})
+          .starts_with("relations.accuracy\n  where    study --measures syntax, table relations\n  range "));
+  CHECK(contains(explain({"trees.accuracy"}), "share of annotated edges"));
+  CHECK(contains(explain({"coreference.accuracy"}), "share of mentions"));
+  CHECK(contains(explain({"distributions.q25"}), "\n  meaning  25 % quantile of the values of rows\n"));
+  CHECK(contains(explain({"choices.seconds"}), "\n  meaning  expected wall time of the slowest shard\n"));
+  CHECK(contains(explain({"inputs.id"}), "in JSON: id of the input"));
   CHECK(explain({"heads.distance"})
             .starts_with("distance\n  where    analyze --include metrics, table heads; "));
   CHECK(explain({"roles.null"}).starts_with("null\n  where    study --measures roles\n"));
@@ -92,6 +101,24 @@ TEST_CASE("explain has a meaning for every key of every section") {
         CHECK_NOTHROW((void)cli::explanation(std::string(name) + "." + std::string(key)));
     }
   }
+}
+
+TEST_CASE("explain has the score and the rule of each role") {
+  for (const study::RoleRow& row : study::role_rows()) {
+    CAPTURE(row.name);
+    const std::string name = "roles." + std::string(row.name);
+    const std::string text = explain({name});
+    CHECK(text.starts_with(name + "\n  where    study --measures roles\n"));
+    const std::string words = std::regex_replace(text, std::regex("\\s+"), " ");
+    CHECK(contains(words, " meaning score: "));
+    CHECK(contains(words, "; rule: " + study::rule_of(row) + " (docs/roles.md)"));
+    CHECK(contains(explain({std::string(row.name)}), text));
+  }
+}
+
+TEST_CASE("explain puts the meaning of a long name on the next line") {
+  const std::string lines = "\n  entropy_bits_variance\n" + std::string(23, ' ') + "of entropy_bits: ";
+  CHECK(contains(explain({"metrics"}), lines));
 }
 
 TEST_CASE("explain lists the columns of a measure before the columns with its name") {
@@ -223,7 +250,12 @@ TEST_CASE("explain knows every column of every table") {
   CHECK(columns.size() > 200);
   for (const std::string& column : columns) {
     CAPTURE(column);
-    CHECK_NOTHROW((void)cli::explanation(column.substr(column.find(':') + 1)));
+    const std::size_t end = column.find(".csv:");
+    const std::string name = column.substr(end + 5);
+    CHECK_NOTHROW((void)cli::explanation(name));
+    const std::size_t slash = column.find('/');  // FOLDER/TABLE.csv; a file without a folder is of one table
+    if (slash != std::string::npos)
+      CHECK_NOTHROW((void)cli::explanation(column.substr(slash + 1, end - slash - 1) + "." + name));
   }
 }
 

@@ -130,7 +130,8 @@ TEST_CASE("a plan says that CoNLL-U is read as text") {
   const RunResult result = run_attnctl(
       {"plan", kBert, "--input", file, "--measures", "metrics", "--seconds", "0.1", "--format", "json"});
   CHECK(result.status == 0);
-  CHECK_MESSAGE(result.err.find("CoNLL-U is read as text") != std::string::npos, result.err);
+  CHECK_MESSAGE(result.err.find("1 sentence looks like CoNLL-U but is read as text") != std::string::npos,
+                result.err);
 }
 
 TEST_CASE("tables of a plan") {

@@ -28,6 +28,10 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
+bool has_line(const std::vector<std::string>& lines, const std::string& line) {
+  return std::ranges::find(lines, line) != lines.end();
+}
+
 TEST_CASE("--show: a head's pattern with its tokens") {
   const std::string input = R"({"tokens": ["[CLS]", "the", "cat", "sat", ".", "[SEP]"]})";
   const RunResult result =
@@ -50,11 +54,48 @@ TEST_CASE("--show: all heads of a layer, their mean first") {
   REQUIRE(mean != std::string::npos);
   CHECK(mean < result.out.find("3.0"));
   CHECK(result.out.find("3.3") != std::string::npos);
+  CHECK(result.out.find("queries down, keys across (the tokens above, in order)\n") != std::string::npos);
+  for (const char* part : {"\n$ ", "(blank: below 0.05)\n"})
+    CHECK_MESSAGE(result.out.find(part) != std::string::npos, part);
   result = run_attnctl({"analyze", "data/tiny-llama", "--ids", "5,6,7,8", "--show", "3", "--format", "svg"});
   REQUIRE_MESSAGE(result.status == 0, result.err);
   CHECK(count_of(result.out, ">3 mean<") == 1);
   for (const char* head : {">3.0<", ">3.1<", ">3.2<", ">3.3<"}) CHECK(count_of(result.out, head) == 1);
   CHECK(result.out.find(">2.0<") == std::string::npos);
+}
+
+TEST_CASE("weights: the most similar pairs of heads") {
+  const auto lines = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"weights", "data/tiny-llama", "--format", "text"});
+    return lines_of(run_attnctl(more).out);
+  };
+  const std::vector<std::string> page = lines({});
+  const auto title =
+      std::ranges::find(page, "Most similar pairs of heads within a layer (--across-layers: all pairs)");
+  REQUIRE(page.end() - title > 11);
+  CHECK(title[1] == "circuit  head  and  similarity");
+  const json document = json::parse(run_attnctl({"weights", "data/tiny-llama"}).out);
+  for (std::size_t c = 0; c < 2; ++c) {
+    std::vector<std::pair<double, std::string>> pairs;
+    for (const json& each : document.at("subspace_similarity")) {
+      if (each.at("circuit") != (c == 0 ? "qk" : "ov")) continue;
+      for (std::size_t a = 0; a < each.at("names").size(); ++a) {
+        for (std::size_t b = a + 1; b < each.at("names").size(); ++b) {
+          const double value = each.at("similarity").at(a).at(b).get<double>();
+          pairs.emplace_back(std::abs(value), fmt::format("{:7}  {:4}  {}  {:10.4f}", c == 0 ? "QK" : "OV",
+                                                          each.at("names").at(a).get<std::string>(),
+                                                          each.at("names").at(b).get<std::string>(), value));
+        }
+      }
+    }
+    std::ranges::sort(pairs, std::ranges::greater());
+    for (std::size_t i = 0; i < 5; ++i)
+      CHECK(title[static_cast<std::ptrdiff_t>(2 + 5 * c + i)] == pairs.at(i).second);
+  }
+  CHECK(has_line(lines({"--across-layers"}), "Most similar pairs of heads"));
+  const std::vector<std::string> one = lines({"--top", "1"});
+  CHECK(std::ranges::count_if(one, [](const auto& line) { return line.starts_with("OV "); }) == 1);
+  CHECK(one.back() == "15 more heads: --top all");
 }
 
 TEST_CASE("pictures name the model and the text, and draw what was asked") {
@@ -165,6 +206,23 @@ TEST_CASE("--plot draws a column of a table of heads by layer and head") {
         "attnctl: --plot needs --format svg, png or pdf, or -o FILE with this extension\n");
   const std::string completion = run_attnctl({"completion", "bash"}).out;
   CHECK(completion.find("special_token best_offset best_offset_share") != std::string::npos);
+}
+
+TEST_CASE("a picture of the patterns of one layer for several inputs has one column per head") {
+  const RunResult result =
+      run_attnctl({"analyze", "data/tiny-bert", "--text", "a", "--text", "b", "--text", "c", "--heads",
+                   "0.0,0.1", "--include", "patterns", "--format", "svg"});
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  const auto left_of = [&result](const std::string& title) {
+    const std::size_t end = result.out.find(">" + title + "<");
+    REQUIRE(end != std::string::npos);
+    const std::size_t start = result.out.rfind("<text x=", end);
+    return result.out.substr(start, result.out.find(' ', start + 6) - start);
+  };
+  for (const char* input : {"1", "2"}) {
+    for (const char* head : {"0.0", "0.1"})
+      CHECK(left_of(fmt::format("Input {}, {}", input, head)) == left_of(fmt::format("Input 0, {}", head)));
+  }
 }
 
 TEST_CASE("text and pictures show tokens as the tokenizer writes them, or without markers") {
@@ -338,7 +396,7 @@ TEST_CASE("options of pictures that change nothing give a warning, wrong ones ar
         std::string::npos);
 }
 
-TEST_CASE("--show accepts the names 3.1, 3:1 and L3H1 of a head") {
+TEST_CASE("--show accepts the names 3.1, 3:1 and L3H1 of a head, and L3 of a layer") {
   const auto drawn = [](const std::string& head) {
     const RunResult result = run_attnctl({"analyze", "data/tiny-llama", "--ids", "5,6,7,8", "--show", head});
     CHECK_MESSAGE(result.status == 0, result.err);
@@ -347,6 +405,7 @@ TEST_CASE("--show accepts the names 3.1, 3:1 and L3H1 of a head") {
   const std::string wanted = drawn("3.1");
   CHECK(wanted.find("Pattern of 3.1") != std::string::npos);
   for (const char* head : {"3:1", "L3H1", "l3h1"}) CHECK(drawn(head) == wanted);
+  CHECK(drawn("L3") == drawn("3"));
 }
 
 TEST_CASE("--show: contradictory options are rejected") {
@@ -421,10 +480,6 @@ class ManyHeads {
   std::string path_;
 };
 
-bool has_line(const std::vector<std::string>& lines, const std::string& line) {
-  return std::ranges::find(lines, line) != lines.end();
-}
-
 TEST_CASE("--from: text has only the answer, with at most 20 rows and the strongest heads") {
   const ManyHeads model;
   const std::vector<std::string> lines = model.page({});
@@ -432,7 +487,7 @@ TEST_CASE("--from: text has only the answer, with at most 20 rows and the strong
   CHECK(lines[4] == "What \"it\" looks at (input \"0\", position 2)");
   CHECK(lines[6].starts_with("0 mean "));
   CHECK(lines[25].starts_with("1.5 "));
-  CHECK(lines[26] == "54 more heads: --top all");
+  CHECK(lines[26] == "54 more heads: --top all; --sort cat shows the strongest on cat first");
   for (std::size_t word = 0; word < 2; ++word) {
     std::string heads;
     const std::vector<json> answers = model.sorted_answers(word);
@@ -586,7 +641,8 @@ TEST_CASE("--from: --include and --sort COLUMN add tables after the answer") {
   CHECK(lines[4].starts_with("What "));
   CHECK(has_ranks(lines));
   lines = model.page({"--include", "metrics", "--sort", "cat", "--top", "3"});
-  CHECK(lines[lines.size() - 3].starts_with("0.0 "));  // the first of three heads in the order of the model
+  CHECK(lines[lines.size() - 4].starts_with("0.0 "));  // the first of three heads in the order of the model
+  CHECK(lines.back() == "69 more heads: --top all");
   const RunResult result = model.run({"--top", "none"});
   CHECK(result.status == 2);
   CHECK(result.err.find("--top: got none, need a positive number, or all") != std::string::npos);

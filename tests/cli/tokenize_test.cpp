@@ -118,7 +118,8 @@ TEST_CASE("texts after MODEL are inputs, in order with --text") {
   CHECK(pair == tokenize({kBert, "--text", "Once", "--text-pair", "again"}).at("inputs"));
   check_command_refuses(
       {"tokenize", kBert, "data/sentences.txt"},
-      {.status = Status::usage, .parts = {"data/sentences.txt: is a path", "--input data/sentences.txt"}});
+      {.status = Status::usage,
+       .parts = {"data/sentences.txt: is a file, not a text", "--input data/sentences.txt"}});
   check_command_refuses({"tokenize", kBert, kLlama},
                         {.status = Status::usage, .parts = {"use attnctl compare MODEL " + kLlama}});
   for (const std::string option : {"--input", "--text"}) {

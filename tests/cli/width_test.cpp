@@ -85,6 +85,13 @@ TEST_CASE("the table of weights shows effective and stable ranks of both circuit
   CHECK(contains(page, "\n2 more columns (qk_numerical_rank, ov_numerical_rank): --columns all\n"));
 }
 
+TEST_CASE("experiment scaling shows variances and Jacobians in 80 columns") {
+  const std::string page = shown("experiment scaling --components 1 --format text", 80);
+  CHECK(
+      contains(page, "\n d_k  score_variance  scaled_score_variance  jacobian_norm  scaled_jacobian_norm\n"));
+  CHECK(contains(page, "\n5 more columns (largest_weight, "));
+}
+
 TEST_CASE("--columns chooses columns of the table of heads by their names in CSV") {
   const std::string command = "analyze data/tiny-bert " + kSentence + " --include metrics --format text ";
   CHECK(contains(shown(command + "--columns distance,entropy", 80), "\nhead  distance  entropy\n"));

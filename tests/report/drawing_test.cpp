@@ -128,6 +128,20 @@ TEST_CASE("each row of charts has space for its own legends, their marks are dot
   CHECK(marks(false, false, "h22\" stroke=\"#d55e00\" stroke-width=\"2.4\"/>"));
 }
 
+TEST_CASE("charts with the same label of the y axis have the same y axis") {
+  const Table table = make_table("rows", {"x", "a", "b"}, {{"0", 8.0, 35.0}, {"1", 7.0, 38.0}});
+  const Chart low = {.title = "Low", .x = "x", .y = {"a"}, .y_axis = "Norm", .bars = true};
+  Chart high = {.title = "High", .x = "x", .y = {"b"}, .y_axis = "Norm", .bars = true};
+  const auto ticks_of_40 = [&] {
+    const std::string svg = drawn(table, {low, high});
+    const std::size_t first = svg.find(">40</text>");
+    return first == std::string::npos ? 0 : first == svg.rfind(">40</text>") ? 1 : 2;
+  };
+  CHECK(ticks_of_40() == 2);
+  high.y_axis = "Count";
+  CHECK(ticks_of_40() == 1);
+}
+
 TEST_CASE("empty charts are left out, unless all are empty") {
   const Table table = make_table("rows", {"x", "full", "empty"}, {{1.0, 1.0, Cell()}, {2.0, 2.0, Cell()}});
   const Chart full = {.title = "Full chart", .x = "x", .y = {"full"}};

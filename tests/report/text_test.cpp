@@ -114,6 +114,35 @@ TEST_CASE("a table that exceeds the width has fewer columns or a shorter text, b
                                             "\xe2\x80\xa6  1\ncells are shortened: --columns all\n");
 }
 
+TEST_CASE("a table that exceeds the width leaves out columns without a value first") {
+  const Table table = make_table("t", {"head", "random", "share", "count"},
+                                 {{std::string("0.0"), Cell{}, 0.5, std::int64_t{3}},
+                                  {std::string("0.1"), Cell{}, 0.25, std::int64_t{4}}});
+  CHECK(text_of(table, {.width = 26}).starts_with("head  random  share  count\n"));
+  CHECK(text_of(table, {.width = 25}) ==
+        "head  share  count\n"
+        "0.0   0.500      3\n"
+        "0.1   0.250      4\n"
+        "1 more column (random):\n"
+        "  --columns all\n");
+  CHECK(text_of(table, {.width = 17}).starts_with("head  share\n"));
+}
+
+TEST_CASE("a grid that exceeds the width has fewer decimals, but at least one") {
+  TextTable grid{"T", make_table("grid", {"layer", "0", "1"}, {{std::string("0"), 0.125, 12.5}}), {}, true};
+  const auto page = [&](const TextOptions& options) {
+    const std::vector<PageBlock> blocks = {grid};
+    return text_page(blocks, options);
+  };
+  CHECK(page({.width = 20}) == "T\nlayer      0       1\n0      0.125  12.500\n");
+  CHECK(page({.width = 18}) == "T\nlayer     0      1\n0      0.12  12.50\n");
+  CHECK(page({.width = 16}) == "T\nlayer    0     1\n0      0.1  12.5\n");
+  CHECK(page({.width = 15}).starts_with("T\nlayer    0\n0      0.1\n1 more column"));
+  CHECK(page({.digits = 3, .width = 18}).find("0.125\n1 more column") != std::string::npos);
+  grid.grid = false;
+  CHECK(page({.width = 18}).find("0.125\n1 more column") != std::string::npos);
+}
+
 TEST_CASE("a line that exceeds the width is broken at spaces, and its bold text is kept") {
   CHECK(text_line({"a title", ": of words"}, {}) == "a title: of words\n");
   CHECK(text_line({"a title", ": of words"}, {.styled = true, .width = 10}) ==
@@ -213,7 +242,7 @@ TEST_CASE("a heatmap in shades, labels down the columns, wide characters and mar
         "q    b 中e\u0301\n"
         "a    ██\n"
         "動物 ░░▒▒██\n"
-        "weight 0 ░░▒▒▒▓▓███ 1\n");
+        "weight 0 ░░▒▒▒▓▓███ 1 (blank: below 0.05)\n");
 }
 
 TEST_CASE("a heatmap in 256 colours") {
@@ -223,6 +252,7 @@ TEST_CASE("a heatmap in 256 colours") {
   // weight.
   CHECK(text.find("0 \x1b[48;5;231m  \x1b[48;5;23m  \x1b[0m\n") != std::string::npos);
   CHECK(text.find("1 \x1b[48;5;247m  \x1b[48;5;231m  \x1b[0m\n") != std::string::npos);
+  CHECK(text.ends_with("\x1b[0m 1\n"));
 }
 
 TEST_CASE("a heatmap omits rows and columns that do not fit, and reports them") {
@@ -231,6 +261,11 @@ TEST_CASE("a heatmap omits rows and columns that do not fit, and reports them") 
   large.most_rows = 3;
   append_text_heatmap(text, large, {.width = 14});
   CHECK(text.starts_with("(3 of 10 rows and 12 of 20 columns: --columns all)\n"));
+  TextMatrix advised = large;
+  advised.advice = "; --show 0.3 draws it";
+  std::string numbers;
+  append_text_matrix(numbers, advised, {.width = 14});
+  CHECK(numbers.starts_with("(3 of 10 rows and 2 of 20 columns: --columns all; --show 0.3 draws it)\n"));
   CHECK(text.find("\n0 ▓▓▓▓▓▓▓▓▓▓▓▓\n") != std::string::npos);
   text.clear();
   large.column_labels.assign(20, "中");
@@ -252,20 +287,31 @@ TEST_CASE("cells of a heatmap have one column if two do not fit") {
   CHECK(text.find("\n0 ▓▓▓▓▓▓▓▓\n") != std::string::npos);
   text.clear();
   append_text_heatmaps(text, {wide}, {.width = 3, .all_columns = true});
-  CHECK(text.starts_with("q\n▓▓▓▓\n▓▓▓▓\n"));
+  CHECK(text.starts_with("  q\n0 ▓▓▓▓\n1 ▓▓▓▓\n"));
 }
 
 TEST_CASE("small heatmaps side by side") {
   const std::vector<TextMatrix> three(3, matrix({1, 0, 0, 1}, 2));
   std::string text;
-  append_text_heatmaps(text, three, {.width = 6});
-  CHECK(text == "q   q\n█   █\n █   █\n\nq\n█\n █\nweight 0 ░░▒▒▒▓▓███ 1\n");
+  append_text_heatmaps(text, three, {.width = 8});
+  CHECK(text ==
+        "  q   q\n"
+        "0 █   █\n"
+        "1  █   █\n"
+        "\n"
+        "  q\n"
+        "0 █\n"
+        "1  █\n"
+        "weight 0 ░░▒▒▒▓▓███ 1 (blank: below 0.05)\n");
+  text.clear();
+  append_text_heatmaps(text, {matrix({1, 0, 0, 1}, 2, {"cat", "antidisestablishment"})});
+  CHECK(text.starts_with("           q\ncat        █\nantidises…  █\n"));
   text.clear();
   append_text_heatmaps(text, {matrix({1, 0, 0, 1, 1, 1}, 2)}, {.colours = true});
   CHECK(
-      text.starts_with("q\n"
-                       "\x1b[38;5;23;48;5;231m▀\x1b[38;5;231;48;5;23m▀\x1b[0m\n"
-                       "\x1b[38;5;23;49m▀\x1b[38;5;23;49m▀\x1b[0m\n"));
+      text.starts_with("    q\n"
+                       "0 1 \x1b[38;5;23;48;5;231m▀\x1b[38;5;231;48;5;23m▀\x1b[0m\n"
+                       "2   \x1b[38;5;23;49m▀\x1b[38;5;23;49m▀\x1b[0m\n"));
 }
 
 TEST_CASE("columns of a terminal") {

@@ -147,6 +147,29 @@ TEST_CASE("heatmaps of a column have the layers and heads of its whole table") {
       Error);
 }
 
+TEST_CASE("a picture of a column has at most 24 heatmaps, those with the largest counts") {
+  Results results;
+  std::vector<std::vector<Cell>> rows;
+  for (std::int64_t i = 0; i < 30; ++i)
+    rows.push_back({fmt::format("r{} to_head", i), std::int64_t{0}, std::int64_t{0}, i, 0.5F});
+  results.tables = {make_table("relations", {"relation", "layer", "head", "count", "accuracy"}, rows),
+                    make_table("plain", {"relation", "layer", "head", "value"},
+                               {{"x", std::int64_t{0}, std::int64_t{0}, 0.5F}})};
+  const HeatmapPage page = heads_page(results, "accuracy");
+  REQUIRE(page.heatmaps.size() == 24);
+  CHECK(page.heatmaps.front().title == "r29 to_head");
+  CHECK(page.heatmaps.back().title == "r6 to_head");
+  CHECK(page.subtitle.back() ==
+        "24 of 30 heatmaps, those with the largest count; --plot \"accuracy=r29 to_head\" draws one");
+  for (const char* const words : {"r3 to_head", "r3 to head"}) {
+    const HeatmapPage one = heads_page(results, fmt::format("accuracy={}", words));
+    REQUIRE(one.heatmaps.size() == 1);
+    CHECK(one.heatmaps[0].title == "r3 to_head");
+    CHECK(one.subtitle.empty());
+  }
+  CHECK(heads_page(results, "plain.value").subtitle.empty());
+}
+
 TEST_CASE("a tensor has a name and values") {
   const Tensor tensor("pattern", make_tensor({2, 3}, std::vector<double>{1, 2, 3, 4, 5, 6}));
   CHECK(tensor.name == "pattern");

@@ -135,8 +135,8 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
   const RunResult result = run_attnctl(study);
   REQUIRE(result.status == 0);
   for (const char* const letters :
-       {">IS</text>", ">P</text>", ">.</text>", "I</text>", "data/tiny-llama</text>",
-        ">induction: random sequence, repeated once: mean weight"}) {
+       {">IS</text>", ">P</text>", ">.</text>", "I</text>", ">no role (grey)</text>",
+        "data/tiny-llama</text>", ">induction: random sequence, repeated once: mean weight"}) {
     CAPTURE(letters);
     CHECK(std::regex_replace(result.out, std::regex("</?tspan[^>]*>"), "").find(letters) !=
           std::string::npos);
@@ -159,6 +159,9 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
   const RunResult refused = run_attnctl(without);
   CHECK(refused.status == 2);
   CHECK(refused.err.find("give --plot entropy") != std::string::npos);
+  without.back() = "positional";
+  const RunResult other = run_attnctl(without);
+  CHECK_MESSAGE(other.err.find("give --plot best_offset_share or another") != std::string::npos, other.err);
 }
 
 /// Returns a rule as a table row of docs/roles.md.
@@ -247,10 +250,13 @@ TEST_CASE("the text says which roles have too few cases, and suggests random mod
     return run_attnctl(words).out;
   };
   const std::string page = text({"--format", "text"});
-  CHECK(page.find("Roles (I induction) by layer and head\n") != std::string::npos);
+  CHECK(page.find("Roles (I induction, . no role) by layer and head\n") != std::string::npos);
   CHECK(page.find("Too few cases for positional, sink, local, broad (need 10 sentences)") !=
         std::string::npos);
+  CHECK(page.find("by role (I and D: in repeated random sequences; others: in the corpus)\n") !=
+        std::string::npos);
   CHECK(page.find("--null-model 5") != std::string::npos);
+  CHECK(page.find("--null-shuffle") == std::string::npos);  // no role of this page uses shuffled tokens
   CHECK(text({"--format", "text", "--null-model", "1"}).find("--null-model 5") == std::string::npos);
   const nlohmann::json roles = nlohmann::json::parse(text({"--format", "json"}))["roles"];
   CHECK(roles[0]["rule"] ==
@@ -325,6 +331,21 @@ TEST_CASE("the text shows the null and random models only for roles whose rules 
   const std::string page = report::text_page(results.text, {});
   CHECK_MESSAGE(page.find(" 0.950  0.250         -   0.375 ") != std::string::npos, page);
   CHECK_MESSAGE(page.find(" 0.950      -         -       - ") != std::string::npos, page);
+}
+
+TEST_CASE("the text suggests --null-shuffle if a role uses shuffled tokens") {
+  const study::StudyShape shape{.heads = {{.id = {0, 0}, .name = "0.0", .component = {}}}};
+  const auto page = [&](std::optional<double> shuffled) {
+    study::StudyResults results;
+    const ShareEstimate sure{0.95, 0.01, 1000, 50};
+    results.evidence = {{0, "rare-token", "", 0.95, 0.25, sure, 9, {}, 1, 0.375}};
+    results.evidence[0].shuffled = shuffled;
+    study::add_roles(results, shape);
+    return report::text_page(results.text, {});
+  };
+  CHECK(page({}).find("Hint: run the study with --null-shuffle 1 to compare") != std::string::npos);
+  CHECK(page(0.3).find("Hint") == std::string::npos);
+  CHECK(page(0.3).find("no role") == std::string::npos);  // each head has a role
 }
 
 TEST_CASE("a head that is local and positional is only called positional") {

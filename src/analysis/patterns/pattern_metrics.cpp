@@ -64,15 +64,15 @@ std::optional<double> special_token(const PatternRow& row) {
 
 constexpr auto kRowMetrics = std::to_array<RowMetric>({
     {{"entropy", "nats", "[0, ln keys]", "ln keys for even weights",
-      "mean over rows of the entropy -sum a ln a of the weights a", "Clark et al. 2019, section 3.3"},
+      "mean entropy of the weights of a query, -sum a ln a", "Clark et al. 2019, section 3.3"},
      [](const PatternRow& row) { return std::optional(row.entropy); }},
     {{"entropy_bits", "bits", "[0, log2 keys]", "log2 keys for even weights", "entropy / ln 2",
       "Clark et al. 2019, section 3.3"},
      [](const PatternRow& row) { return std::optional(row.entropy / std::numbers::ln2); },
      false},
     {{"confidence", "", "[0, 1]", "1 / keys for even weights",
-      "mean over rows of the largest weight, EOS and [SEP] left out as queries and as keys, the rest not "
-      "rescaled",
+      "mean largest weight of a query; queries and keys that are EOS or [SEP] are left out, and the weights "
+      "of the other keys are not rescaled",
       "Voita et al. 2019"},
      confidence},
     {{"distance", "tokens", "[0, keys - 1]", "mean of abs(i - j) for even weights",

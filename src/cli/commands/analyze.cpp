@@ -274,8 +274,8 @@ void add_result_options(Command& command, AnalysisRequest& request) {
         .type = request.with_inputs ? "COLUMN|WORD" : "COLUMN",
         .offered = texts_of(analysis::metric_definitions(), &Definition::name)},
        {"--top", [&options = request.inspect](const std::string& word) { options.top = parse_top(word); },
-        "With text: largest number of heads (default: 20) and of pairs of heads per kind of "
-        "composition (default: 5), or all" +
+        "With text: largest number of heads (default: 20), and of pairs of heads per circuit "
+        "and per kind of composition (default: 5), or all" +
             of_answers,
         "NUMBER|all"}});
   if (request.with_inputs) command.add("Output", {strip_markers_option(request.inspect.strip_markers)});

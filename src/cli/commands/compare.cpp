@@ -77,12 +77,15 @@ void compare(const CompareOptions& options) {
                             true);
   std::vector<Results> results;
   std::set<std::string> kernels;
+  std::set<std::string> told = {"unlike_kernels"};  // codes; the studies have most warnings in common
   for (const study::StudyState& state : states) {
-    state.check_data(!options.measures.empty(), session.warnings);
+    Warnings found;
+    state.check_data(!options.measures.empty(), found);
     results.push_back(study::study_results(state, session.pool));
-    for (const Warning& warning : state.warnings())
-      if (warning.code != "unlike_kernels")
-        session.warnings.add(warning.code, warning.message, warning.count);
+    for (const std::vector<Warning>& list : {found.list(), state.warnings()})
+      for (const Warning& warning : list)
+        if (told.insert(warning.code).second)
+          session.warnings.add(warning.code, warning.message, warning.count);
     kernels.insert(state.kernels().begin(), state.kernels().end());
   }
   if (kernels.size() > 1)

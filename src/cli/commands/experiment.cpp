@@ -43,7 +43,7 @@ struct ExperimentOptions : CommandOptions {
   std::string by = "layer";
   textbook::GradientsOptions gradients;
   std::string target;                   // empty: the token with the largest logit
-  std::optional<std::size_t> position;  // nullopt: the last position
+  std::optional<std::size_t> position;  // nullopt: the first mask token, or else the last position
   std::vector<std::string> kinds = {"full", "window:8", "block:16", "strided:8", "linear"};
   std::string grid;
   std::size_t layer = 0;
@@ -322,6 +322,9 @@ struct ModelRun {
     result.parameters.set("model", open.model.name())
         .set("inputs", batch.sequences.size())
         .set("tokens", token_count(batch));
+    result.subtitle = {open.model.name()};
+    if (batch.sequences.size() == 1 && batch.sequences[0].text)
+      result.subtitle.push_back(*batch.sequences[0].text);
   }
 
   OpenModel open;
@@ -406,10 +409,19 @@ std::size_t target_id(const std::string& target, const OpenModel& open) {
   return static_cast<std::size_t>(*id);
 }
 
+/// Returns the position of the first mask token, such as [MASK]; nullopt if there is none.
+std::optional<std::size_t> mask_position(const input::Sequence& sequence,
+                                         const tokenizer::Vocabulary& vocabulary) {
+  for (std::size_t i = 0; i < sequence.ids.size(); ++i)
+    if (vocabulary.is_mask(sequence.ids[i])) return i;
+  return std::nullopt;
+}
+
 textbook::LogitAttribution trace_back(const ExperimentOptions& request, const ModelRun& run,
                                       const input::Sequence& sequence, std::optional<std::size_t> token,
                                       Session& session) {
-  const std::size_t position = request.position.value_or(sequence.queries() - 1);
+  const std::size_t position = request.position.value_or(
+      mask_position(sequence, run.open.vocabulary).value_or(sequence.queries() - 1));
   if (position >= sequence.queries())
     fail(Status::usage, "--position: input {} has positions 0 to {}, got {}", escaped(sequence.id),
          sequence.queries() - 1, position);
@@ -445,6 +457,8 @@ textbook::ExperimentResult run_gradients(const ExperimentOptions& request, Sessi
   }
   session.progress.end();
   textbook::ExperimentResult result = textbook::gradients_of_model(run.open.model.config(), inputs);
+  if (!request.position && !mask_position(run.batch.sequences.front(), run.open.vocabulary))
+    result.conclusion += " To choose another logit, give --position and --target.";
   run.describe(result);
   return result;
 }
@@ -616,11 +630,12 @@ Experiment add_gradients(Command& command, ExperimentOptions& options) {
                 "NUMBER|LIST"}});
   command.add(with_model(
       {{"--target", &options.target,
-        "With --model: the token, or its id, whose logit is differentiated (default: the token with the "
-        "largest logit)",
+        "With --model: the token, or its id, whose logit is differentiated (default: the likeliest token at "
+        "this position)",
         "TOKEN"},
        number("--position", &options.position,
-              "With --model: position whose logit is differentiated, from 0 (default: the last position)",
+              "With --model: position whose logit is differentiated, from 0 (default: that of the first mask "
+              "token, such as [MASK], otherwise the last position)",
               non_negative()),
        strip_markers_option(options.output.strip_markers)}));
   command.add(without_model(

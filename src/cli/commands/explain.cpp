@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -55,7 +56,7 @@ struct TableRow {
   std::string_view schema, table, group, columns = {};
 };
 constexpr auto kTables = std::to_array<TableRow>({
-    {"analysis", "inputs", "inputs", "position token id begin end word sequence_id side"},
+    {"analysis", "inputs", "inputs", "input position token id begin end word sequence_id side"},
     {"analysis", "texts", "inputs", "input kind text"},
     {"analysis", "metrics", ""},
     {"analysis", "heads", "metrics"},
@@ -88,12 +89,13 @@ constexpr auto kTables = std::to_array<TableRow>({
     {"study", "distributions", "metrics"},
     {"study", "relations", "syntax"},
     {"study", "trees", "syntax"},
-    {"study", "pairs", "pairs", "PAIR"},
+    {"study", "pairs", "pairs", "model PAIR"},
     {"comparison", "differences", "compare"},
     {"comparison", "roles", "compare"},
     {"plan", "shards", "plan"},
     {"plan", "choices", "plan"},
     {"plan", "trials", "plan"},
+    {"info", "summary", "summary", "part property value"},
 });
 
 /// The meaning of a column of a table, or of another name, such as that of a metric of a study.
@@ -145,6 +147,7 @@ class Entries {
                           std::string(about.meaning)});
       }
     }
+    add_roles(rest);
     all.insert(all.end(), rest.begin(), rest.end());
     std::ranges::stable_sort(all, {}, &Entry::order);
   }
@@ -152,6 +155,21 @@ class Entries {
   std::vector<Entry> all;
 
  private:
+  /// Adds each role, with the definition of its score and its rule.
+  void add_roles(std::vector<Entry>& rest) const {
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      if (groups_[i].named.where != "roles") continue;
+      for (const study::RoleRow& row : study::role_rows()) {
+        const std::string name = fmt::format("roles.{}", row.name);
+        std::erase_if(rest, [&](const Entry& entry) { return entry.name == name; });
+        const Definition* const score = study::definition_of(std::string(row.metric));
+        rest.push_back(
+            {i, "roles", groups_[i].place, "", "", name, score,
+             fmt::format("score: {}; rule: {} (docs/roles.md)", score->meaning, study::rule_of(row))});
+      }
+    }
+  }
+
   /// Adds the keys of the records of each section, then the other columns of its table in CSV.
   void add_sections(const Schema& schema) {
     const auto document = formats::parse_json(std::string(schema.name), schema.text);
@@ -170,6 +188,8 @@ class Entries {
       for (const auto& [key, property] : record["properties"].items())
         add(table, title.substr(0, title.find(',')), key, property.value("description", ""));
       add_csv_columns(table);
+      // The CSV tables of a study begin with the path of the model.
+      if (schema.name == "study" && record["properties"].contains("component")) add(table, "", "model", "");
     }
   }
 
@@ -202,11 +222,13 @@ class Entries {
       if (entry.about == nullptr) entry.about = definition_in(definitions, column);
       const bool of_study = table.schema == "study" || table.schema == "plan" || table.schema == "comparison";
       if (entry.about == nullptr && of_study) entry.about = study::definition_of(name);
-      for (std::size_t at = column.find('_');
-           entry.about == nullptr && description.empty() && at < column.size(); at = column.find('_', at + 1))
-        entry.about = definition_in(definitions, std::string_view(column).substr(at + 1));
     }
     if (entry.about == nullptr && description.empty()) entry.about = definition_in(key_definitions(), column);
+    if (group != groups_.end() && description.empty()) {
+      for (std::size_t at = column.find('_'); entry.about == nullptr && at < column.size();
+           at = column.find('_', at + 1))
+        entry.about = definition_in(group->named.definitions, std::string_view(column).substr(at + 1));
+    }
     if (entry.about != nullptr) {
       entry.key = holds(key_definitions(), entry.about);
       // A column of a table of one measure can belong to another measure: best_offset of heads.
@@ -221,9 +243,8 @@ class Entries {
       if (known.ends_with("." + column)) {
         entry.name = known;
       } else if (known != column) {  // entropy_count: count of entropy
-        const std::string before =
-            column.substr(0, column.size() - std::min(column.size(), known.size() + 1));
-        if (!before.ends_with("interval")) entry.meaning = fmt::format("of {}: {}", before, entry.meaning);
+        entry.meaning =
+            fmt::format("of {}: {}", column.substr(0, column.size() - known.size() - 1), entry.meaning);
       }
     }
     if (group != groups_.end()) {
@@ -242,13 +263,15 @@ const std::vector<Entry>& all_entries() {
   return entries.all;
 }
 
-/// Adds a label and the words of a text to its right, in lines of at most 80 columns.
-void add_wrapped(std::vector<PageBlock>& page, const std::string& label, std::string_view text) {
-  std::string line = label;
+/// Adds a label of at least `width` columns and the words of a text to its right, in lines of at most 80
+/// columns. The text begins on the next line if the label is wider.
+void add_wrapped(std::vector<PageBlock>& page, std::string line, std::size_t width, std::string_view text) {
+  if (line.size() > width) page.emplace_back(TextLine{"", std::exchange(line, "")});
+  line.resize(width, ' ');
   for (const std::string_view word : split(text, ' ')) {
     if (line.size() + word.size() >= 80) {
       page.emplace_back(TextLine{"", line});
-      line.assign(label.size(), ' ');
+      line.assign(width, ' ');
     }
     line.append(" ").append(word);
   }
@@ -296,8 +319,7 @@ Results explained(const std::string& name) {
   for (const Entry* const entry : whole) {
     if (all.empty() || all.back()[0] != entry->where()) add_title(entry->where());
     all.push_back(texts_of_entry(*entry));
-    add_wrapped(page, fmt::format("  {:<20}", entry->column.empty() ? entry->name : entry->column),
-                entry->meaning);
+    add_wrapped(page, "  " + (entry->column.empty() ? entry->name : entry->column), 22, entry->meaning);
   }
   const std::size_t blocks = all.size();
   for (const Entry* const entry : named) {
@@ -315,14 +337,14 @@ Results explained(const std::string& name) {
     add_title(all[i][1]);
     for (std::size_t field = 0; field < kFields.size(); ++field)
       if (kFields[field] != "name" && !all[i][field].empty())
-        add_wrapped(page, fmt::format("  {:<8}", kFields[field]), all[i][field]);
+        add_wrapped(page, fmt::format("  {}", kFields[field]), 10, all[i][field]);
   }
   for (std::size_t i = 0; i < named.size() && name.empty();) {
     const std::string& place = named[i]->place;
     std::vector<std::string> names;
     for (; i < named.size() && named[i]->place == place; ++i)
       if (std::ranges::find(names, named[i]->name) == names.end()) names.push_back(named[i]->name);
-    add_wrapped(page, fmt::format("{:<32}", place), fmt::format("{}", fmt::join(names, ", ")));
+    add_wrapped(page, place, 32, fmt::format("{}", fmt::join(names, ", ")));
   }
   std::vector<std::vector<Cell>> rows;
   for (const Texts& texts : all)
@@ -352,16 +374,16 @@ Command explain_command() {
   Command command{.name = "explain", .about = "Print what a column, metric, measure or analysis means"};
   auto name = std::make_shared<std::string>();
   auto options = std::make_shared<CommandOptions>();
-  command.add(
-      {{"NAME", name.get(),
-        "Column, TABLE.COLUMN or metric; or table, analysis, measure or experiment, for the meanings of "
-        "all its columns (default: list all names)"}});
+  command.add({{"NAME", name.get(),
+                "Column, TABLE.COLUMN, metric or role; or table, analysis, measure or experiment, for the "
+                "meanings of all its columns (default: list all names)"}});
+  options->output.default_format = "text";
   add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
   options->output.default_table = "definitions";
   command.footer =
-      "Examples:\n  attnctl explain --format text\n  attnctl explain confidence --format text\n"
-      "  attnctl explain relations.accuracy --format text\n"
-      "  attnctl explain pairs | jq '.definitions[0].meaning'";
+      "Examples:\n  attnctl explain\n  attnctl explain confidence\n  attnctl explain relations.accuracy\n"
+      "  attnctl explain syntactic\n"
+      "  attnctl explain pairs --format json | jq '.definitions[0].meaning'";
   command.action = [name, options] {
     const Target target = resolve_target(options->output, {});
     Session session(options->run);

@@ -1,14 +1,17 @@
 #include "cli/commands/study.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,6 +25,14 @@
 
 namespace attnctl::cli {
 namespace {
+
+/// Returns the names of the measures that use shuffled tokens, separated by commas.
+std::string order_measures() {
+  std::vector<std::string_view> names;
+  for (const study::MeasureRow& row : study::measure_catalogue())
+    if (row.depends_on_order) names.push_back(row.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 /// Returns the measures of --measures. By default, returns all measures, except those for which standard
 /// input would be read twice, and adds a warning for them. Throws Error(usage) for an unknown measure, for a
@@ -39,8 +50,9 @@ std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Wa
   if (scope.settings.null_shuffles > 0 &&
       std::ranges::none_of(measures, &study::MeasureRow::depends_on_order))
     warnings.add("unused_null_shuffle",
-                 "--null-shuffle: only the measures repeats, rare, syntax and coreference use shuffled "
-                 "tokens; add one of them to --measures");
+                 fmt::format("--null-shuffle: only the measures {} use shuffled tokens; add one of them to "
+                             "--measures",
+                             order_measures()));
   if (scope.settings.frequencies || !needed || !reads_standard_input(scope)) return measures;
   const char* const why =
       "reads the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
@@ -48,6 +60,40 @@ std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Wa
   std::erase_if(measures, [](const study::MeasureRow* row) { return row->needs_frequencies; });
   warnings.add("no_frequencies", fmt::format("skipped the measure rare: it {}", why), 1);
   return measures;
+}
+
+constexpr std::string_view kStudyTables =
+    "heads,distributions,positional,special,repeats,rare,distance,pairs,rollout,relations,trees,coreference,"
+    "probe,roles";
+
+/// Throws Error(usage) if --plot names a table or column that no study has, or words that are in no title of
+/// the table `relations`.
+void check_plot(const std::string& plot) {
+  const std::string name = plot.substr(0, plot.find('='));
+  const std::size_t column = name.find('.') + 1;  // 0 without a table
+  const std::string table = name.substr(0, column > 0 ? column - 1 : 0);
+  const std::vector<std::string_view> tables = split(kStudyTables, ',');
+  if (column > 0 && std::ranges::find(tables, table) == tables.end())
+    fail(Status::usage, "--plot {}: a study has no such table{}; need one of {}", escaped(name),
+         did_you_mean(table, tables), fmt::join(tables, ", "));
+  if (study::definition_of(name) == nullptr) {
+    std::set<std::string> known;
+    for (const NamedDefinitions& each : study::definitions())
+      for (const Definition& about : each.definitions)
+        known.insert(name.substr(0, column) + std::string(about.name));
+    fail(Status::usage, "--plot {}: no measure has this column{}; attnctl explain lists the columns",
+         escaped(name), did_you_mean(name, known));
+  }
+  if (table != "relations" || name.size() == plot.size()) return;
+  constexpr auto kDirections =
+      std::to_array<std::string_view>({"", "to_head", "to_dependent", "to", "head", "dependent"});
+  std::vector<std::string_view> words = split(std::string_view(plot).substr(name.size() + 1), ' ');
+  std::erase_if(words, [&](std::string_view word) { return std::ranges::count(kDirections, word) > 0; });
+  if (words.size() > 1 || (words.size() == 1 && words[0].starts_with("to_")))
+    fail(Status::usage,
+         "--plot {}: no heatmap can have a title with {}; need one relation, to_head or to_dependent, or "
+         "both, such as \"{}=nsubj to_head\"",
+         escaped(plot), in_quotes(words.back()), name);
 }
 
 /// Returns the state in the file of --checkpoint; nullopt without --checkpoint, or if the file does not
@@ -112,9 +158,10 @@ void add_study_scope(Command& command, StudyScope& scope) {
               "copy of this model in which the numbers of each matrix are shuffled",
               Range{0, 1000}),
        number("--null-shuffle", &scope.settings.null_shuffles,
-              "Number of copies of each sentence with its tokens (except special tokens) in random order; a "
-              "role that depends on the order of tokens must also exceed the values of the same head on "
-              "these copies",
+              fmt::format("For the measures {}: number of copies of each sentence with its tokens (except "
+                          "special tokens) in random order; a role from these measures must also exceed the "
+                          "value of the same head on these copies",
+                          order_measures()),
               Range{0, 1000}),
        {"--frequencies", &scope.settings.frequencies,
         "For the measure rare: file of token frequencies, with lines TOKEN<TAB>COUNT (default: the corpus is "
@@ -128,10 +175,7 @@ void require_study_scope(const StudyScope& scope) {
       *scope.settings.corpus.stride > *scope.settings.corpus.max_length)
     fail(Status::usage, "--stride: got {}, need at most --max-length {}", *scope.settings.corpus.stride,
          *scope.settings.corpus.max_length);
-  const std::string plot = scope.output.plot.substr(0, scope.output.plot.find('='));
-  if (!plot.empty() && study::definition_of(plot) == nullptr)
-    fail(Status::usage, "--plot {}: no measure has this column; attnctl explain lists the columns",
-         escaped(plot));
+  if (!scope.output.plot.empty()) check_plot(scope.output.plot);
 }
 
 /// Returns the number of tokens per block if --batch-tokens is not given. A small corpus has several blocks
@@ -243,9 +287,7 @@ void print_study_warnings(const study::StudyState& state, const Target* target, 
 
 void add_result_options(Command& command, CommandOptions& options) {
   add_document_options(command, options.output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
-  add_table_option(command, options.output,
-                   "heads,distributions,positional,special,repeats,rare,distance,pairs,rollout,relations,"
-                   "trees,coreference,probe,roles");
+  add_table_option(command, options.output, std::string(kStudyTables));
   add_plot_option(command, options.output, texts_of(study::metrics_measure().definitions, &Definition::name));
   add_worker_options(command, options.run);
 }
@@ -374,6 +416,14 @@ void merge(const MergeOptions& options) {
   ResultWriter output(target, options.output, session);
   std::optional<OutputFile> state_file;
   if (!options.state.empty()) state_file.emplace(options.state);
+  for (auto file = options.states.begin(); file != options.states.end(); ++file) {
+    std::error_code ignored;
+    const auto same = [&](const std::string& earlier) {
+      return std::filesystem::equivalent(earlier, *file, ignored);
+    };
+    if (std::any_of(options.states.begin(), file, same))
+      fail(Status::usage, "{}: is given twice; give each state once", escaped(*file));
+  }
   std::uint64_t shards = 0;
   std::vector<std::string> unfinished;
   const auto read = [&](const std::string& file) {

@@ -77,7 +77,7 @@ void add_texts(Command& command, InputOptions& options) {
               "MODEL {0} --input FILE; for this text, give --text {0}",
               escaped(value));
         if (std::filesystem::exists(value, ignored))
-          fail(Status::usage, "{0}: is a path; give --input {0}, or --text {0} for this text",
+          fail(Status::usage, "{0}: is a file, not a text; give --input {0}, or --text {0} for this text",
                escaped(value));
         if (names_inputs(value))
           fail(Status::usage, "{0}: no such file; give --input FILE, or --text {0} for this text",
@@ -206,10 +206,13 @@ void add_input_options(Command& command, InputOptions& options) {
        {"--values", &options.values,
         "Array like --keys, from which values are computed (default: that of --keys); one file per --keys",
         "V.npy"},
-       {"--mask", &options.mask,
-        "Mask of the scores: causal (hide later keys), none (do not hide later keys), or a file of bools or "
-        "integers (1: the query may attend to the key, 0: hidden) or of floats (added to the scores)",
-        "causal|none|FILE.npy"},
+       {.names = "--mask",
+        .target = &options.mask,
+        .help =
+            "Mask of the scores: causal (hide later keys), none (do not hide later keys), or a file of bools "
+            "or integers (1: the query may attend to the key, 0: hidden) or of floats (added to the scores)",
+        .type = "causal|none|FILE.npy",
+        .offered = {"causal", "none"}},
        {"--key-mask", &options.key_mask,
         "Array [batch, m] of bools or integers, for m keys (1: visible, 0: hidden)", "FILE.npy"}});
 }
@@ -236,7 +239,8 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
       "Output",
       {{.names = "--format",
         .target = &options.format,
-        .help = "Output format (default: by the extension of -o; otherwise text on a terminal, else json)",
+        .help = fmt::format("Output format (default: by the extension of -o; otherwise {})",
+                            options.default_format == "text" ? "text" : "text on a terminal, else json"),
         .allowed = formats},
        {"-o,--output", &options.path,
         fmt::format("Output file with one of the extensions {}, or folder of tables (default: standard "

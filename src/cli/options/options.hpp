@@ -69,6 +69,7 @@ void add_head_options(Command& command, SelectionOptions& options);
 struct OutputOptions {
   std::vector<std::string> formats;  // the formats that the command can write
   std::string format;
+  std::string default_format = "json";  // without --format, an extension of -o or a terminal
   std::string path;
   std::string table;
   /// Table to write if --table is not given; empty: write all tables to a folder.

@@ -325,21 +325,29 @@ std::string argument_fault(const ParsedCommand& parsed, std::string error) {
     std::ranges::replace(error, '\n', ' ');
     const std::size_t required = error.find(" is required");
     if (required == std::string::npos) return error;
-    return fmt::format("{}; the first argument is {}", error, error.substr(0, required));
+    const std::string name = error.substr(0, required);
+    const auto option = std::ranges::find(parsed.command.options, name, &Option::names);
+    if (option != parsed.command.options.end() && !option->allowed.empty())
+      return fmt::format("{}; give one of {}", error, fmt::join(option->allowed, ", "));
+    return fmt::format("{}; the first argument is {}", error, name);
   }
+  WordList known;
+  for (const CLI::Option* option : parsed.app.get_options()) known.push_back(option->get_name());
   if (found->starts_with('-')) {
-    WordList known;
-    for (const CLI::Option* option : parsed.app.get_options()) known.push_back(option->get_name());
     const std::string name(attnctl::split(*found, '=').front());
     const bool windows = name == "--truncate" && std::ranges::find(known, "--stride") != known.end();
     return fmt::format("unknown option {}{}", escaped(name),
                        windows ? " (--stride cuts long texts into windows)" : did_you_mean(name, known));
   }
-  if (parsed.command.subcommands.empty()) return fmt::format("unexpected argument \"{}\"", escaped(*found));
-  const std::vector<Command>& known = parsed.command.subcommands;
-  const std::string nearest = did_you_mean(*found, known, &Command::name);
+  const std::vector<Command>& commands = parsed.command.subcommands;
+  if (commands.empty()) {
+    const bool files = std::ranges::find(known, "--input") != known.end();
+    return fmt::format("unexpected argument \"{}\"{}", escaped(*found),
+                       files ? "; give texts in a file, with --input FILE" : "");
+  }
+  const std::string nearest = did_you_mean(*found, commands, &Command::name);
   return fmt::format("unknown command \"{}\"{}", escaped(*found),
-                     nearest.empty() ? ", need one of " + join_texts(known, &Command::name) : nearest);
+                     nearest.empty() ? ", need one of " + join_texts(commands, &Command::name) : nearest);
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ const Format& resolve_format(const OutputOptions& options, const Format* by_exte
   if (by_extension != nullptr) return *by_extension;
   if (!to_stdout && names_folder(options.path) && writes_folders(options))
     return *format_with(&Format::name, "csv");
-  return *format_with(&Format::name, to_stdout && isatty(STDOUT_FILENO) == 1 ? "text" : "json");
+  return *format_with(&Format::name,
+                      to_stdout && isatty(STDOUT_FILENO) == 1 ? "text" : options.default_format);
 }
 
 void check_output_type(const Target& target, const OutputOptions& options) {

@@ -21,6 +21,11 @@ constexpr auto kCoreferenceDefinitions = std::to_array<Definition>({
      "mentions, to an antecedent",
      "Clark et al. 2019, section 4.3"},
     {"mention_type", "", "", "", "type of the anaphoric mentions: all, pronoun, proper or nominal"},
+    {"coreference.hits", "", "from 0", "", "number of mentions that the head gets right (see accuracy)"},
+    {"coreference.count", "", "from 0", "",
+     "number of scored mentions: those with an earlier mention of the same entity"},
+    {"coreference.accuracy", "", "[0, 1]", "",
+     "share of mentions whose largest weight on an earlier mention is on one of the same entity"},
     {"nearest", "", "[0, 1]", "", "accuracy of choosing the nearest earlier mention"},
     {"same_string", "", "[0, 1]", "", "accuracy of choosing the nearest earlier mention with the same text"},
     {"coreference.random", "", "[0, 1]", "", "accuracy expected of a random earlier mention"},
@@ -172,17 +177,18 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   /// chosen on even blocks and scored on odd blocks.
   void add_best(StudyResults& results) const {
     std::vector<std::vector<Cell>> rows;
+    bool all_scored = true;
     for (std::size_t type = 0; type < kTypes.size(); ++type) {
       const GroupScores& scores = scores_[type];
       const auto best = scores.best(0, heads());
-      if (!best) continue;
-      const auto accuracy = scores.accuracy(*best, kOddBlocks);
+      const auto accuracy = best ? scores.accuracy(*best, kOddBlocks) : std::nullopt;
       const std::array baselines = {baseline(type, kNearest, kOddBlocks),
                                     baseline(type, kSameString, kOddBlocks),
                                     baseline(type, kRandom, kOddBlocks)};
       rows.push_back(row_of(kTypes.at(type), scores.asked(kOddBlocks),
                             accuracy ? Cell(shape_.heads[*best].name) : Cell(),
-                            score_text(accuracy, scores.estimate(*best, kOddBlocks)), baselines));
+                            score_text(accuracy, scores.estimate(best.value_or(0), kOddBlocks)), baselines));
+      all_scored = all_scored && accuracy;
       if (!accuracy) continue;
       const auto null = std::ranges::max_element(baselines);
       const auto which = static_cast<std::size_t>(null - baselines.begin());
@@ -196,6 +202,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
         make_table("coreference",
                    {"mentions", "count", "head", "accuracy", "nearest", "same string", "random"},
                    std::move(rows))});
+    if (!all_scored) results.text.emplace_back(TextLine{"-", ": one half of the corpus has no such mention"});
   }
 
   std::vector<GroupScores> scores_;  // [kTypes]
@@ -215,6 +222,7 @@ MeasureRow coreference_measure() {
       .definitions = kCoreferenceDefinitions,
       .gives_evidence = true,
       .depends_on_order = true,
+      .annotation = "mentions (Entity= in MISC of CoNLL-U, or \"mentions\" of JSON)",
       .needs = "CoNLL-U with Entity= in MISC, or JSON with \"mentions\"",
       .formats = {input::InputFormat::conllu, input::InputFormat::json, input::InputFormat::jsonl}};
 }

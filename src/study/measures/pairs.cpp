@@ -23,6 +23,7 @@ constexpr auto kPairDefinitions = std::to_array<Definition>({
      "from a random sample of rows of the whole corpus",
      "Kornblith et al. 2019; Song et al. 2012"},
     {"measure", "", "", "", "js_divergence, frobenius_cosine or cka"},
+    {"pairs.value", "", "", "", "value of this measure for the two heads"},
 });
 
 constexpr std::size_t kMaxHeads = 1024;  // half a million pairs, whose sums take 17 MB in the state

@@ -306,8 +306,13 @@ MeasureRow metrics_measure() {
     std::vector<Definition> all;
     for (const analysis::RowMetric& row : analysis::row_metrics()) all.push_back(row.about);
     all.push_back({"metric", "", "", "", "a metric; the other columns describe its values over rows"});
-    for (const char* const name : {"minimum", "q05", "q25", "median", "q75", "q95", "maximum"})
-      all.push_back({name, "", "", "", "smallest, largest or 5, 25, 50, 75 or 95 % quantile over rows"});
+    all.insert(all.end(), {{"minimum", "", "", "", "smallest value of a row"},
+                           {"q05", "", "", "", "5 % quantile of the values of rows"},
+                           {"q25", "", "", "", "25 % quantile of the values of rows"},
+                           {"median", "", "", "", "median of the values of rows"},
+                           {"q75", "", "", "", "75 % quantile of the values of rows"},
+                           {"q95", "", "", "", "95 % quantile of the values of rows"},
+                           {"maximum", "", "", "", "largest value of a row"}});
     return all;
   }();
   return {

@@ -1,5 +1,7 @@
 #include <set>
 
+#include <fmt/ranges.h>
+
 #include "study/measure.hpp"
 #include "study/measures/relations.hpp"
 
@@ -18,6 +20,21 @@ constexpr auto kSyntaxDefinitions = std::to_array<Definition>({
      "Hewitt and Manning 2019; Htut et al. 2019"},
     {"relation", "", "", "", "dependency relation of the treebank (DEPREL)"},
     {"direction", "", "", "", "to_head: from the dependent to its head word; to_dependent: the opposite"},
+    {"relations.hits", "", "from 0", "", "number of word pairs that the head gets right (see accuracy)"},
+    {"relations.count", "", "from 0", "", "number of word pairs of this relation"},
+    {"relations.accuracy", "", "[0, 1]", "",
+     "share of word pairs of this relation in which the head's largest weight of one word is on the other "
+     "word"},
+    {"relations.gain_interval_low", "", "[-1, 1]", "",
+     "lower end of the 95 % interval of accuracy_held_out - baseline_held_out (docs/roles.md)"},
+    {"relations.gain_interval_high", "", "[-1, 1]", "",
+     "upper end of the 95 % interval of accuracy_held_out - baseline_held_out (docs/roles.md)"},
+    {"trees.kind", "", "head, combined or adjacent", "",
+     "tree of a head, of all heads combined, or of each word joined to the next word"},
+    {"trees.hits", "", "from 0", "", "number of annotated edges that are in the tree"},
+    {"trees.count", "", "from 0", "", "number of annotated edges, without punctuation"},
+    {"trees.accuracy", "", "[0, 1]", "",
+     "share of annotated edges that are in the maximum spanning tree of the head's weights between words"},
     {"baseline", "", "[0, 1]", "", "accuracy of the best fixed offset, chosen on all blocks"},
     {"baseline_offset", "words", "[-5, 5]", "", "offset of baseline: attended word - attending word"},
     {"baseline_held_out", "", "[0, 1]", "", "accuracy of baseline_offset over odd blocks"},
@@ -183,7 +200,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
               {"kind", "component", "layer", "head", "name", "hits", "count", "accuracy", "interval_low",
                "interval_high", "best", "count_held_out", "accuracy_held_out", "shuffled_held_out"},
               tree_rows());
-    results.text.emplace_back(relations_text(questions));
+    add_relations_text(results, questions);
     results.text.emplace_back(trees_text());
     results.summary.set("syntax", Record{{{"sentences", counts_.sentences},
                                           {"words", counts_.words},
@@ -287,9 +304,9 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     }
     return rows;
   }
-  /// Returns a table of the most frequent relations that have a best head, each in the direction in which the
-  /// best head exceeds the baseline by more. `questions` has the two directions of a relation side by side.
-  [[nodiscard]] TextTable relations_text(const std::vector<RelationQuestion>& questions) const {
+  /// Adds a table of the most frequent relations, each in the direction in which the best head exceeds the
+  /// baseline by more. `questions` has the two directions of a relation side by side.
+  void add_relations_text(StudyResults& results, const std::vector<RelationQuestion>& questions) const {
     constexpr std::size_t most = 20;
     const auto gain = [](const RelationQuestion& question) {
       return question.scores->accuracy(*question.best, kOddBlocks).value_or(0) -
@@ -298,25 +315,37 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     std::vector<const RelationQuestion*> shown;
     for (std::size_t i = 0; i < questions.size(); i += 2) {
       const RelationQuestion& to_head = questions[i];
-      if (!to_head.best) continue;
-      shown.push_back(gain(questions[i + 1]) > gain(to_head) ? &questions[i + 1] : &to_head);
+      const bool turned = to_head.best && gain(questions[i + 1]) > gain(to_head);
+      shown.push_back(turned ? &questions[i + 1] : &to_head);
     }
     std::ranges::stable_sort(shown, std::ranges::greater(),
                              [](const RelationQuestion* question) { return question->scores->asked(); });
+    std::vector<std::string> rare;
+    for (std::size_t i = most; i < shown.size(); ++i) rare.push_back(*shown[i]->relation);
     shown.resize(std::min(shown.size(), most));
     std::vector<std::vector<Cell>> rows;
+    bool all_scored = true;
     for (const RelationQuestion* const each : shown) {
       const GroupScores& scores = *each->scores;
+      const bool scored = each->best && scores.asked(kOddBlocks) > 0;
+      all_scored = all_scored && scored;
       rows.push_back(row_of(
           *each->relation, each->to_head ? "to head" : "to dependent", scores.asked(kOddBlocks),
-          scores.asked(kOddBlocks) > 0 ? Cell(shape_.heads[*each->best - each->first].name) : Cell(),
-          score_text(scores.accuracy(*each->best, kOddBlocks), scores.estimate(*each->best, kOddBlocks)),
+          scored ? Cell(shape_.heads[*each->best - each->first].name) : Cell(),
+          scored
+              ? score_text(scores.accuracy(*each->best, kOddBlocks), scores.estimate(*each->best, kOddBlocks))
+              : Cell(),
           score_text(scores.accuracy(each->baseline, kOddBlocks)), each->baseline_offset));
     }
-    return {
+    results.text.emplace_back(TextTable{
         "Relations: best head per relation (chosen on one half of the corpus, scored on the other)",
         make_table("relations", {"relation", "direction", "count", "head", "accuracy", "baseline", "offset"},
-                   std::move(rows))};
+                   std::move(rows))});
+    if (!all_scored)
+      results.text.emplace_back(TextLine{"-", ": one half of the corpus has no such word pair"});
+    if (!rare.empty())
+      results.text.emplace_back(
+          TextLine{"Not shown", fmt::format(": {} (rarer; JSON and CSV have them)", fmt::join(rare, ", "))});
   }
   [[nodiscard]] TextTable trees_text() const {
     std::vector<std::vector<Cell>> rows;
@@ -352,6 +381,7 @@ MeasureRow syntax_measure() {
           .definitions = kSyntaxDefinitions,
           .gives_evidence = true,
           .depends_on_order = true,
+          .annotation = "relations (HEAD and DEPREL of CoNLL-U)",
           .needs = "CoNLL-U with HEAD and DEPREL (a file .conllu, or --input-format conllu)",
           .formats = {input::InputFormat::conllu}};
 }

@@ -24,7 +24,8 @@ constexpr auto kRepeatsDefinitions = std::to_array<Definition>({
      "share of the attention weight that is on the tokens directly after earlier occurrences of the query's "
      "own token, over the rows that may attend to one",
      "TransformerLens; Olsson et al. 2022"},
-    {"repeats.share", "", "[0, 1]", kUniform, "previous, duplicate or induction, as `kind` says"},
+    {"repeats.share", "", "[0, 1]", kUniform,
+     "share of the attention weight that is on keys of this `kind`, over the rows that may attend to one"},
 });
 
 /// The share of the attention weight that is on target keys, over the rows that have a visible target.
@@ -203,6 +204,10 @@ constexpr auto kRareDefinitions = std::to_array<Definition>({
     {"rare.peaks", "", "[0, 1]", "uniform, as for rare.weight",
      "share of rows whose largest weight is on the rarest token, over the rows of rare.weight",
      "Voita et al. 2019, section 5.3"},
+    {"rare.low", "", "[0, 1]", "", "lower end of the 95 % interval of weight (docs/roles.md)"},
+    {"rare.high", "", "[0, 1]", "", "upper end of the 95 % interval of weight (docs/roles.md)"},
+    {"rare.rows_without", "", "from 0", "",
+     "number of rows left out, because they may not attend to the rarest token, or only to it"},
 });
 
 struct HeadRare {
@@ -277,7 +282,9 @@ constexpr auto kProbeDefinitions = std::to_array<Definition>({
     {"probe.previous", "", "[0, 1]", "uniform: the mean of 1 / visible keys",
      "random sequence, repeated once: mean weight from each token of the second copy on the previous token",
      "Olsson et al. 2022; TransformerLens"},
-    {"probe.score", "", "[0, 1]", kControl, "induction, duplicate or previous, as `kind` says"},
+    {"probe.score", "", "[0, 1]", kControl,
+     "random sequence, repeated once: mean weight from each token of the second copy on the key of this "
+     "`kind`"},
     {"control", "", "[0, 1]", "", "the same weight if the first copy has other tokens"},
     {"sequences", "", "from 0", "", "number of repeated sequences in the score"},
 });

@@ -12,7 +12,7 @@ namespace attnctl::study {
 namespace {
 
 constexpr std::string_view kMagic = "attnctl study\n";
-constexpr std::uint64_t kVersion = 2;
+constexpr std::uint64_t kVersion = 3;
 constexpr std::size_t kMaxFileSize = std::size_t{1} << 31;
 constexpr std::uint64_t kMaxNulls = 1000;
 
@@ -124,12 +124,41 @@ Table with_model_path(Table table, const std::string& path) {
   return table;
 }
 
+/// Returns the first COLUMN of the table `heads`, or TABLE.COLUMN of another table of heads, that has real
+/// numbers; empty if there is none.
+std::string first_column_of_heads(const std::vector<Table>& tables) {
+  for (const Table& table : tables) {
+    std::vector<Cell> cells(table.columns.size());
+    for (std::size_t row = 0; row < table.rows && table.find("head"); ++row) {
+      table.row(row, cells);
+      const auto real = std::ranges::find_if(cells, [](const Cell& cell) {
+        return std::holds_alternative<float>(cell) || std::holds_alternative<double>(cell);
+      });
+      if (real == cells.end()) continue;
+      const std::string& column = table.columns[static_cast<std::size_t>(real - cells.begin())].name;
+      return table.name == "heads" ? column : table.name + "." + column;
+    }
+  }
+  return {};
+}
+
+/// Returns the items of a list, without a version "/1", that `other` does not have: "metrics, roles".
+std::string items_only_in(const std::string& list, const std::string& other) {
+  const std::vector<std::string_view> known = split(other, ',');
+  std::vector<std::string_view> items = split(list, ',');
+  std::erase_if(items, [&](std::string_view item) { return std::ranges::count(known, item) > 0; });
+  return join_texts(items, [](std::string_view item) { return item.substr(0, item.find('/')); });
+}
+
 }  // namespace
 
 void require_same_study(const StudyHeader& header, const std::string& name, const StudyHeader& wanted,
                         const std::string& wanted_name, bool any_model) {
   StudyIdentity settings = wanted.identity;
   settings.insert(settings.end(), header.identity.begin(), header.identity.end());
+  // The measures are last because, by default, they depend on the corpus.
+  std::stable_partition(settings.begin(), settings.end(),
+                        [](const auto& setting) { return setting.first != "measures"; });
   for (const auto& setting : settings) {
     const std::string& key = setting.first;
     const auto value_of = [&key](const StudyHeader& of) {
@@ -141,6 +170,17 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
     if (any_model && (model || key == "heads")) continue;
     std::string what = model ? "model" : corpus || key == "state" ? key : "--" + key;
     std::ranges::replace(what, '_', '-');
+    const char* const problem = any_model ? "cannot be compared" : "belongs to another study";
+    const std::string use = any_model ? "corpus and options" : "model, corpus and options";
+    if ((key == "measures" || key == "heads") && !value_of(header).empty() && !value_of(wanted).empty()) {
+      std::vector<std::string> parts;
+      const std::string more = items_only_in(value_of(header), value_of(wanted));
+      const std::string less = items_only_in(value_of(wanted), value_of(header));
+      if (!more.empty()) parts.push_back(fmt::format("{} has no {}", wanted_name, shown(more)));
+      if (!less.empty()) parts.push_back(fmt::format("only {} has {}", wanted_name, shown(less)));
+      fail(Status::bad_input, "{}: {}: {}: {}; use the same {}", name, problem, what,
+           fmt::join(parts, ", and "), use);
+    }
     const auto described = [&](const StudyHeader& of) {
       const std::string value = value_of(of);
       if (value.empty()) return std::string("no value");
@@ -148,9 +188,8 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
       if (!corpus) return in_quotes(value);
       return fmt::format("{} ({})", in_quotes(fmt::format("{}", fmt::join(of.files, ", "))), shown(value));
     };
-    fail(Status::bad_input, "{}: {}: {}: got {}, need {} as in {}; use the same {}corpus and options", name,
-         any_model ? "cannot be compared" : "belongs to another study", what, described(header),
-         described(wanted), wanted_name, any_model ? "" : "model, ");
+    fail(Status::bad_input, "{}: {}: {}: got {}, need {} as in {}; use the same {}", name, problem, what,
+         described(header), described(wanted), wanted_name, use);
   }
 }
 
@@ -206,11 +245,20 @@ std::vector<Warning> StudyState::warnings() const {
   std::vector<Warning> list;
   for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
   const auto is_even = [](const auto& measure) { return measure->all_in_even_blocks(); };
-  if (complete() && std::ranges::any_of(measures_.own, is_even))
-    list.push_back({"no_held_out",
-                    "the corpus has no held-out half, so the best heads are not scored: odd blocks have no "
-                    "annotation; give a smaller --batch-tokens",
-                    1});
+  if (complete() && std::ranges::any_of(measures_.own, is_even)) {
+    const auto given =
+        std::ranges::find(header_->identity, "batch_tokens", &StudyIdentity::value_type::first);
+    const auto block = given == header_->identity.end() ? std::nullopt : parse_number(given->second);
+    const std::uint64_t smaller = std::min(block.value_or(counts_.tokens), counts_.tokens) / 4;
+    list.push_back(
+        {"no_held_out",
+         fmt::format("the corpus has no held-out half, so the best heads are not scored: odd blocks "
+                     "have no annotation; give {}",
+                     counts_.sentences < 2 || smaller == 0
+                         ? "more sentences"
+                         : fmt::format("a smaller --batch-tokens, such as {}", smaller)),
+         1});
+  }
   if (!skipped_.empty())
     list.push_back(
         {"skipped",
@@ -247,15 +295,18 @@ StudyResults StudyState::finish(Pool& pool) const {
 }
 
 void StudyState::check_data(bool named, Warnings& warnings) const {
-  std::string needs;
+  std::vector<std::string_view> names, needs;
   for (std::size_t i = 0; i < measures_.own.size(); ++i) {
-    const MeasureRow& row = *header_->measures[i];
-    if (!measures_.own[i]->has_data()) needs += fmt::format("; {} needs {}", row.name, row.needs);
+    if (measures_.own[i]->has_data()) continue;
+    names.push_back(header_->measures[i]->name);
+    needs.push_back(header_->measures[i]->annotation);
   }
-  if (needs.empty()) return;
-  const std::string files = shown(fmt::format("{}", fmt::join(header_->files, ", ")));
-  if (named) fail(Status::bad_input, "--measures: no data in {}{}", files, needs);
-  warnings.add("measure_left_out", fmt::format("left out measures: no data in {}{}", files, needs));
+  if (names.empty()) return;
+  const std::string what = fmt::format(
+      "{}: {} {} no {}", fmt::join(names, ", "), shown(fmt::format("{}", fmt::join(header_->files, ", "))),
+      header_->files.size() == 1 ? "has" : "have", fmt::join(needs, " and no "));
+  if (named) fail(Status::bad_input, "--measures {}; give another corpus, or other measures", what);
+  warnings.add("measure_left_out", "left out " + what);
 }
 
 void StudyState::save(StateWriter& out) const {
@@ -341,6 +392,7 @@ Results study_results(const StudyState& state, Pool& pool) {
   results.document.head.set("model", std::move(model))
       .set("corpus", Record{{{"files", header.files},
                              {"sentences", counts.sentences},
+                             {"windows", counts.windows},
                              {"words", counts.words},
                              {"tokens", counts.tokens},
                              {"skipped", counts.skipped}}})
@@ -369,37 +421,39 @@ Results study_results(const StudyState& state, Pool& pool) {
   add_table(results, "head", "heads", std::move(columns), std::move(heads));
   results.text.emplace_back(
       TextLine{header.model_path,
-               fmt::format(": {} over {}, {}", counted(header.shape.heads.size(), "head"),
-                           counted(counts.sentences, "sentence"), counted(counts.tokens, "token"))});
+               fmt::format(": {} over {}", counted(header.shape.heads.size(), "head"), counts.text())});
   if (!header.shuffled_measures().empty()) {
     results.text.emplace_back(TextLine{
         fmt::format("--null-shuffle {}", header.null_shuffles),
         ": the columns shuffled and shuffled_held_out have the results for shuffled tokens (of roles: "
         "only where the rule uses them)"});
   }
-  results.subtitle = {header.model_path};
-  results.picture_hint = "add the measure roles, or give --plot entropy or another column";
+  results.subtitle = {header.model_path,
+                      "Corpus: " + shown(fmt::format("{}", fmt::join(header.files, ", ")))};
+  List warnings;
+  for (const Warning& warning : state.warnings()) {
+    warnings.emplace_back(warning_record(warning));
+    const std::string count = warning.count > 1 ? fmt::format(" ({} times)", warning.count) : "";
+    results.text.emplace_back(TextLine{"Warning", fmt::format(": {}{}", warning.message, count)});
+  }
   if (!found.strongest.empty()) {
     Table table = select_columns(strongest, {"what", "name", "value", "null", "rows"});
     table.columns[1].name = "head";
     found.text.emplace_back(
-        TextTable{"Strongest heads (null: the value of uniform attention)", std::move(table)});
+        TextTable{"Strongest heads in the corpus (null: the value of uniform attention)", std::move(table)});
   }
   results.append(std::move(found));
+  if (const std::string column = first_column_of_heads(results.tables); !column.empty())
+    results.picture_hint = fmt::format("add the measure roles, or give --plot {} or another column", column);
   for (View& view : results.pictures)
     std::visit([&](auto& page) { page.subtitle = results.subtitle; }, view.page);
   for (Table& table : results.tables)
     table = with_definitions(with_model_path(std::move(table), header.model_path));
-  List skipped, warning_records;
+  List skipped;
   for (const auto& [key, message] : state.skipped())
     skipped.emplace_back(Record{{{"block", key.first}, {"message", message}}});
   results.document.sections.push_back({"skipped", "skipped", std::move(skipped)});
-  for (const Warning& warning : state.warnings()) {
-    warning_records.emplace_back(warning_record(warning));
-    const std::string count = warning.count > 1 ? fmt::format(" ({} times)", warning.count) : "";
-    results.text.emplace_back(TextLine{"Warning", fmt::format(": {}{}", warning.message, count)});
-  }
-  results.document.sections.push_back({"warnings", "warning", std::move(warning_records)});
+  results.document.sections.push_back({"warnings", "warning", std::move(warnings)});
   return results;
 }
 

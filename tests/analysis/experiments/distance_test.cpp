@@ -40,6 +40,18 @@ TEST_CASE("a head built for it sees position 1 from position 512, whatever the s
   }
 }
 
+TEST_CASE("charts leave out influences below a millionth, the table has them") {
+  const ExperimentResult result = distance_experiment({});
+  const std::vector<Cell> last = row_at(result.rows, result.rows.rows - 1);
+  const std::vector<Cell> drawn = row_at(result.drawn, result.rows.rows - 1);
+  for (const std::size_t column : {5U, 7U}) {  // recurrent_influence, window_influence
+    CHECK(number(last[column]) < 1e-6);
+    CHECK(drawn[column] == Cell());
+  }
+  CHECK(drawn[2] == last[2]);
+  CHECK(result.charts[0].y_axis == "Influence (below 1e-06 not shown)");
+}
+
 TEST_CASE("the pass itself gives the built head these weights") {
   const DistanceOptions options{.seed = 3};
   const BuiltHead head = build_head(options);
