@@ -81,7 +81,7 @@ TEST_CASE("explain prints the columns of a table, a measure, or one column") {
   CHECK(contains(explain({"coreference.accuracy"}), "share of mentions"));
   CHECK(contains(explain({"distributions.q25"}), "\n  meaning  25 % quantile of the values of rows\n"));
   CHECK(contains(explain({"choices.seconds"}), "\n  meaning  expected wall time of the slowest shard\n"));
-  CHECK(contains(explain({"inputs.id"}), "in JSON: id of the input"));
+  CHECK(contains(explain({"inputs.id"}), "in JSON: id of the"));
   CHECK(explain({"heads.distance"})
             .starts_with("distance\n  where    analyze --include metrics, table heads; "));
   CHECK(explain({"roles.null"}).starts_with("null\n  where    study --measures roles\n"));

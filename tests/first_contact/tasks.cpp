@@ -433,7 +433,7 @@ std::vector<Task> researcher_tasks() {
       {.number = 41,
        .words = "Roles against random models",
        .command = kStudy + "--measures roles --null-model 2",
-       .shows = {"P positional 0.3 -1 0.936 0.0704 - 0.2"},
+       .shows = {"P positional 0.3 -1 0.936 0.0704", " 0.200 "},
        .hides = {"attnctl:"},
        .piped = {"\"schema\": \"attnctl.study/"}},
       {.number = 42,

@@ -78,9 +78,10 @@ void check_plot(const std::string& plot) {
          did_you_mean(table, tables), fmt::join(tables, ", "));
   if (study::definition_of(name) == nullptr) {
     std::set<std::string> known;
-    for (const NamedDefinitions& each : study::definitions())
-      for (const Definition& about : each.definitions)
-        known.insert(name.substr(0, column) + std::string(about.name));
+    for (const NamedDefinitions& each : study::definitions()) {
+      for (const Definition& about : each.definitions)  // some have the name TABLE.COLUMN
+        known.insert(name.substr(0, column) + std::string(about.name.substr(about.name.find('.') + 1)));
+    }
     fail(Status::usage, "--plot {}: no measure has this column{}; attnctl explain lists the columns",
          escaped(name), did_you_mean(name, known));
   }

@@ -57,9 +57,10 @@ struct Target {
 
 /// Determines the destination and format by the rules of docs/cli.md. The format is set by --format, else by
 /// the extension of -o, or csv if -o is a folder and the command writes folders of tables. The default is
-/// text on a terminal and options.default_format elsewhere. `others` are the paths that the command writes in addition to -o.
-/// Throws Error(usage) if the format contradicts the extension, if the extension decides but is not that of a
-/// format of the command, for --table, --plot or --picture with a format that has no tables or pictures, if
+/// text on a terminal and options.default_format elsewhere. `others` are the paths that the command writes in
+/// addition to -o. Throws Error(usage) if the format contradicts the extension, if the extension decides but
+/// is not that of a format of the command, for --table, --plot or --picture with a format that has no tables
+/// or pictures, if
 /// --vmin is not below --vmax, for several tables to one file or to stdout, for NPZ, PNG or PDF to a
 /// terminal, and if check_outputs() or load_picture_library() fails. Throws Error(environment) if the results
 /// are a file but the output path is a directory, or the reverse.

@@ -156,9 +156,10 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
                         const std::string& wanted_name, bool any_model) {
   StudyIdentity settings = wanted.identity;
   settings.insert(settings.end(), header.identity.begin(), header.identity.end());
-  // The measures are last because, by default, they depend on the corpus.
-  std::stable_partition(settings.begin(), settings.end(),
-                        [](const auto& setting) { return setting.first != "measures"; });
+  // By default, the measures depend on the corpus, and the frequencies on the measures.
+  std::stable_partition(settings.begin(), settings.end(), [](const auto& setting) {
+    return setting.first != "measures" && setting.first != "frequencies";
+  });
   for (const auto& setting : settings) {
     const std::string& key = setting.first;
     const auto value_of = [&key](const StudyHeader& of) {
