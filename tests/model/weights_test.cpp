@@ -18,7 +18,6 @@
 #include "support/temp_dir.hpp"
 
 using attnctl::checkpoint::Checkpoint;
-using attnctl::checkpoint::TensorInfo;
 using attnctl::checkpoint::TensorView;
 using attnctl::model::Model;
 

@@ -141,7 +141,7 @@ std::vector<std::string> matching_files(const std::string& value) {
     return {value};
   glob_t found = {};  // glob() sorts by bytes, because the program sets no locale
   const int status = glob(value.c_str(), 0, nullptr, &found);
-  const std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   globfree(&found);
   if (status != 0) fail(Status::environment, "{}: no file matches this pattern", escaped(value));
   return files;
