@@ -235,8 +235,7 @@ void Inspection::plan_questions() {
       std::ranges::find_if(ids, [this](std::int64_t id) { return subject_.vocabulary.is_unknown(id); });
   fail(Status::usage,
        "--from: \"{}\" is not a word or token of {} (tokens: {}{}); give a word, a token or a position; "
-       "attnctl "
-       "tokenize shows the tokens of each word",
+       "attnctl tokenize shows the tokens of each word",
        escaped(request_.from), inputs == 1 ? "the text" : fmt::format("any of {} inputs", inputs),
        escaped(fmt::format("{}", fmt::join(tokens, " "))),
        unknown == ids.end() ? ""
