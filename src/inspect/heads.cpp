@@ -119,11 +119,12 @@ void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
   blocks.emplace_back(
       TextLine{"", fmt::format("{}, {}", counted(sequences.size(), "input"),
                                counted(tokens, sequences.front().units > 0 ? "word" : "token"))});
+  const std::size_t before = blocks.size();
   for (std::size_t s = 0; s < std::min(sequences.size(), most); ++s) {
     add(sequences[s], sequences[s].id);
     if (sequences[s].target) add(*sequences[s].target, sequences[s].id + " target");
   }
-  if (sequences.size() > most)
+  if (sequences.size() > most && blocks.size() > before)
     blocks.emplace_back(TextLine{"", fmt::format("... and {} more", sequences.size() - most)});
 }
 

@@ -360,9 +360,9 @@ TEST_CASE("the error for an unknown name has the closest known one") {
            Row{{"analyse", kLlama},
                "unknown command \"analyse\" (did you mean \"analyze\"?); attnctl --help shows the commands"},
            Row{{"experiment", "diversit"},
-               "unknown command \"diversit\" (did you mean \"diversity\"?); attnctl experiment --help shows"},
+               "unknown experiment \"diversit\" (did you mean \"diversity\"?); attnctl experiment --help shows"},
            Row{{"experiment", "xyz"},
-               "unknown command \"xyz\", need one of averaging, diversity, hull, heads, positions, "
+               "unknown experiment \"xyz\", need one of averaging, diversity, hull, heads, positions, "
                "scaling, "},
            Row{{"analyze", kLlama, "--txt", "a"},
                "unknown option --txt (did you mean \"--text\"?); attnctl analyze --help shows the options"},

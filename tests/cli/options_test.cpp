@@ -126,6 +126,7 @@ TEST_CASE("bad options are errors of one line") {
       {{"look"}, "MODEL is required; the first argument is MODEL"},
       {{"look", "m", "extra", "more"}, "unexpected argument \"extra\""},
       {{"fly"}, "unknown command \"fly\", need one of look"},
+      {{"lok", "--help"}, "unknown command \"lok\" (did you mean \"look\"?)"},
       {{"lok", "m", "--digits", "3"}, "unknown command \"lok\" (did you mean \"look\"?)"},
       {{"--quiet", "look", "m"}, "unknown option --quiet"},
       {{"look", "m", "--fromat", "csv"}, "unknown option --fromat (did you mean \"--format\"?)"},

@@ -110,7 +110,7 @@ std::vector<Task> student_tasks() {
        .words = "A mistyped experiment",
        .command = "attnctl experiment scalling",
        .status = 2,
-       .shows = {"unknown command \"scalling\" (did you mean \"scaling\"?)", "attnctl experiment --help"}},
+       .shows = {"unknown experiment \"scalling\" (did you mean \"scaling\"?)", "attnctl experiment --help"}},
       {.number = 10,
        .words = "A mistyped command",
        .command = "attnctl analize data/tiny-bert",

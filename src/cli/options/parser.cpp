@@ -306,6 +306,11 @@ struct ParsedCommand {
   const CLI::App& app;
   const Command& command;
   std::string name;  // with the names of its parents: "attnctl experiment scaling"
+
+  /// What its subcommands are: "command", or "experiment" for those of `attnctl experiment`.
+  [[nodiscard]] std::string_view kind() const {
+    return name.find(' ') == std::string::npos ? std::string_view("command") : command.name;
+  }
 };
 
 /// Returns the innermost command on the command line, or the first one with an unknown argument.
@@ -346,7 +351,7 @@ std::string argument_fault(const ParsedCommand& parsed, std::string error) {
                        files ? "; give texts in a file, with --input FILE" : "");
   }
   const std::string nearest = did_you_mean(*found, commands, &Command::name);
-  return fmt::format("unknown command \"{}\"{}", escaped(*found),
+  return fmt::format("unknown {} \"{}\"{}", parsed.kind(), escaped(*found),
                      nearest.empty() ? ", need one of " + join_texts(commands, &Command::name) : nearest);
 }
 
@@ -396,18 +401,27 @@ std::variant<const Command*, std::string> parse_command_line(const Command& root
   CLI::App app{root.about, root.name};
   std::set<std::string> with_value;
   build(app, root, with_value);
+  const auto refuse = [&](const char* error) {
+    const ParsedCommand parsed = chosen({app, root, root.name});
+    const std::string shown =
+        parsed.command.subcommands.empty() ? "options" : fmt::format("{}s", parsed.kind());
+    fail(Status::usage, "{}; {} --help shows the {}", argument_fault(parsed, error), parsed.name, shown);
+  };
   try {
     app.parse(arguments_of(with_value, argc, argv));
-  } catch (const CLI::CallForHelp&) {
+  } catch (const CLI::CallForHelp& help) {
+    // The help of an unknown command is not that of attnctl.
+    const ParsedCommand parsed = chosen({app, root, root.name});
+    const WordList unknown = parsed.app.remaining();
+    const bool named = !unknown.empty() && !unknown.front().starts_with('-');
+    if (named && !parsed.command.subcommands.empty()) refuse(help.what());
     return wrapped_help(app.help());  // the help of the subcommand on the command line
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";
   } catch (const OptionText& option) {
     return option.text;
   } catch (const CLI::ParseError& error) {
-    const ParsedCommand parsed = chosen({app, root, root.name});
-    fail(Status::usage, "{}; {} --help shows the {}", argument_fault(parsed, error.what()), parsed.name,
-         parsed.command.subcommands.empty() ? "options" : "commands");
+    refuse(error.what());
   }
   return &chosen({app, root, root.name}).command;
 }
