@@ -109,8 +109,8 @@ void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
   std::size_t tokens = 0;
   for (const input::Sequence& sequence : sequences) tokens += sequence.queries();
   const auto add = [&](const input::Sequence& side, const std::string& name) {
-    if (side.tokens.empty()) return;
     TextLine line{name + ":"};
+    if (side.tokens.empty()) line.plain = " " + counted(side.queries(), "position");
     for (std::size_t i = 0; i < std::min(side.tokens.size(), kMostTokens); ++i)
       line.plain += ' ' + run.vocabulary.label(side.tokens[i], run.request.strip_markers);
     if (side.tokens.size() > kMostTokens) line.plain += fmt::format(" ... ({} tokens)", side.tokens.size());
@@ -119,12 +119,11 @@ void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
   blocks.emplace_back(
       TextLine{"", fmt::format("{}, {}", counted(sequences.size(), "input"),
                                counted(tokens, sequences.front().units > 0 ? "word" : "token"))});
-  const std::size_t before = blocks.size();
   for (std::size_t s = 0; s < std::min(sequences.size(), most); ++s) {
     add(sequences[s], sequences[s].id);
     if (sequences[s].target) add(*sequences[s].target, sequences[s].id + " target");
   }
-  if (sequences.size() > most && blocks.size() > before)
+  if (sequences.size() > most)
     blocks.emplace_back(TextLine{"", fmt::format("... and {} more", sequences.size() - most)});
 }
 

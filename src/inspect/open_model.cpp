@@ -151,7 +151,7 @@ OpenModel open_model(const std::string& model, const std::optional<std::string>&
 }
 
 tokenizer::TokenizerOrigin tokenizer_origin(const std::string& model) {
-  tokenizer::TokenizerOrigin origin{checkpoint::model_directory(model), nullptr};
+  tokenizer::TokenizerOrigin origin{checkpoint::model_directory(model), nullptr, model};
   if (std::filesystem::is_regular_file(model)) origin.section = checkpoint::read_tokenizer_section(model);
   return origin;
 }

@@ -180,7 +180,7 @@ TextTable most_similar(const RunResults& run) {
                model::head_name(run.config(), pair.second), pair.similarity);
   }
   return {
-      fmt::format("Most similar pairs of heads{}",
+      fmt::format("Pairs of heads with the largest |similarity|{}",
                   run.request.weights.across_layers ? "" : " within a layer (--across-layers: all pairs)"),
       rows.table(), 4};
 }

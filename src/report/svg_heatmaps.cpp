@@ -47,7 +47,7 @@ void check(const HeatmapPage& page, const std::string& name) {
   if (const std::size_t cells = cells_of(page); cells > kMaxCells) {
     fail(Status::limit,
          "{}: the heatmaps have {} cells, and a picture can show at most {}; select fewer layers, heads or "
-         "inputs, or use another --format",
+         "inputs, use another --format, or draw a number of each head, as with --plot entropy",
          name, cells, kMaxCells);
   }
   const std::vector<std::string>& texts = page.cell_texts;

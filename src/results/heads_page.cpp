@@ -195,7 +195,8 @@ HeatmapPage heads_page(const Results& results, const std::string& plot, bool dra
                              make_tensor({layers.size(), heads.size()}, std::move(values))});
   }
   page.scale.diverging = least < 0;
-  page.fit_scale(!page.scale.diverging);
+  const bool share = drawn.definition != nullptr && drawn.definition->range == "[0, 1]";
+  page.fit_scale(!page.scale.diverging && !share);
   return page;
 }
 

@@ -103,11 +103,17 @@ struct Tokenizer::State {
   std::vector<PieceToken> tokens;
 };
 
+constexpr std::string_view kNoTokenizer =
+    "no tokenizer; a text needs a model directory with tokenizer.json, vocab.txt, vocab.json with "
+    "merges.txt, "
+    "tokenizer.model, spiece.model or sentencepiece.bpe.model";
+
 Tokenizer::Tokenizer(TokenizerFile& file) : parts_(std::make_shared<const Parts>(file)) {}
 
 Tokenizer Tokenizer::open(const TokenizerOrigin& origin) {
   std::optional<TokenizerFile> file = read_tokenizer_file(origin);
-  if (!file) refuse_text(origin.directory.string());
+  if (!file)
+    refuse(escaped(origin.model.empty() ? origin.directory.string() : origin.model), "{}", kNoTokenizer);
   return Tokenizer(*file);
 }
 
@@ -150,9 +156,8 @@ const nlohmann::ordered_json& Tokenizer::unapplied() const {
 
 void refuse_text(std::string_view model) {
   refuse(escaped(model),
-         "no tokenizer; a text needs a model directory with tokenizer.json, vocab.txt, vocab.json with "
-         "merges.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model; without a tokenizer, give "
-         "--ids 1,2,3, or --input FILE.jsonl with \"ids\" or \"tokens\"");
+         "{}; without a tokenizer, give --ids 1,2,3, or --input FILE.jsonl with \"ids\" or \"tokens\"",
+         kNoTokenizer);
 }
 
 }  // namespace attnctl::tokenizer

@@ -217,6 +217,7 @@ class Vocabulary {
 struct TokenizerOrigin {
   std::filesystem::path directory;  // directory of the tokenizer files; empty: none
   std::shared_ptr<const formats::TokenizerSection> section = {};  // tokenizer in the weights file; null: none
+  std::string model = {};  // the path or name that the user gave, for errors; empty: the directory
 
   [[nodiscard]] bool empty() const { return directory.empty() && section == nullptr; }
 };

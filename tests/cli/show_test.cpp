@@ -71,7 +71,7 @@ TEST_CASE("weights: the most similar pairs of heads") {
   };
   const std::vector<std::string> page = lines({});
   const auto title =
-      std::ranges::find(page, "Most similar pairs of heads within a layer (--across-layers: all pairs)");
+      std::ranges::find(page, "Pairs of heads with the largest |similarity| within a layer (--across-layers: all pairs)");
   REQUIRE(page.end() - title > 11);
   CHECK(title[1] == "circuit  head  and  similarity");
   const json document = json::parse(run_attnctl({"weights", "data/tiny-llama"}).out);
@@ -92,7 +92,7 @@ TEST_CASE("weights: the most similar pairs of heads") {
     for (std::size_t i = 0; i < 5; ++i)
       CHECK(title[static_cast<std::ptrdiff_t>(2 + 5 * c + i)] == pairs.at(i).second);
   }
-  CHECK(has_line(lines({"--across-layers"}), "Most similar pairs of heads"));
+  CHECK(has_line(lines({"--across-layers"}), "Pairs of heads with the largest |similarity|"));
   const std::vector<std::string> one = lines({"--top", "1"});
   CHECK(std::ranges::count_if(one, [](const auto& line) { return line.starts_with("OV "); }) == 1);
   CHECK(one.back() == "15 more heads: --top all");

@@ -98,7 +98,7 @@ std::vector<Task> student_tasks() {
        .words = "Similarity and effective ranks of a model of 72 heads",
        .command = "attnctl weights models/heads72.json",
        .shows = {"Effective ranks of QK by layer and head (1 to 2)", "Average pairwise similarity of heads",
-                 "Most similar pairs of heads within a layer", "52 more heads: --top all"},
+                 "Pairs of heads with the largest |similarity| within a layer", "52 more heads: --top all"},
        .piped = {kAnalysis, "\"subspace_similarity\": ["}},
       {.number = 9,
        .words = "Why scores are divided by the root of d_k",

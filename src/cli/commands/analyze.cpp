@@ -138,6 +138,8 @@ void run_analysis(AnalysisRequest options) {
     subject.batch = read_inputs(options.inputs, open, session.warnings);
     subject.grid = axial_grid(options.selection, options.inputs, open.model, subject.batch);
   }
+  const bool words = std::ranges::any_of(subject.batch.sequences,
+                                         [](const input::Sequence& each) { return !each.tokens.empty(); });
   inspect::Inspection inspection(request, std::move(subject), session.context());
   warn_unused_analysis_options(request, options.with_inputs, session.warnings);
   if (request.form == inspect::Form::arrays) {
@@ -150,8 +152,7 @@ void run_analysis(AnalysisRequest options) {
     Results results;
     results.document.head.set("model", analysis::model_record(open.model));
     results.append(inspection.run());
-    if (request.form == inspect::Form::text && options.with_inputs && !options.include_given &&
-        request.from.empty()) {
+    if (request.form == inspect::Form::text && words && !options.include_given && request.from.empty()) {
       results.text.emplace_back(
           TextLine{"", "--from WORD shows what a word attends to, --show LAYER.HEAD a pattern"});
     }
