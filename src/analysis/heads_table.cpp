@@ -40,7 +40,8 @@ constexpr std::array<Definition, 2> kOffsetMetrics = {
       "then the negative one; undefined if no row has such an offset",
       "Voita et al. 2019"},
      {"best_offset_share", "", "[0, 1]", "1 / keys for random peaks",
-      "share of all rows that have their largest weight at best_offset; a positional head has at least 0.9",
+      "share of all rows that have their largest weight at best_offset; the role positional has another "
+      "score (explain roles.positional)",
       "Voita et al. 2019"}}};
 
 }  // namespace

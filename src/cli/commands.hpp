@@ -33,6 +33,8 @@ Command completion_command(const Command& root);
 [[nodiscard]] std::string explanation(const std::string& name);
 /// Returns the names that explanation() knows, sorted.
 [[nodiscard]] std::vector<std::string> explained_names();
+/// Returns the names that --plot of a command can draw: columns of heads, and TABLE.COLUMN of other tables.
+[[nodiscard]] std::vector<std::string> plot_names(std::string_view command);
 
 /// The JSON Schema (draft 2020-12) of one JSON output of attnctl.
 struct Schema {

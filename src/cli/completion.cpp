@@ -38,6 +38,7 @@ Command complete(const Command& command) {
   for (Option& option : result.options) {
     if (option.names == "--explain" || (command.name == "explain" && option.positional()))
       option.offered = explained_names();
+    if (option.names == "--plot") option.offered = plot_names(command.name);
     if (option.allowed.empty() && !is_path(option)) option.allowed = option.offered;
   }
   Option names{.names = "COMMAND", .target = static_cast<std::string*>(nullptr)};

@@ -207,4 +207,23 @@ std::vector<std::size_t> find_word(const Sequence& sequence, const tokenizer::Vo
   return {};
 }
 
+TextPart find_in_text(const Sequence& sequence, std::string_view part) {
+  TextPart found;
+  for (const std::uint8_t index : {std::uint8_t{0}, std::uint8_t{1}}) {
+    const std::optional<std::string>& text = index == 0 ? sequence.text : sequence.text_pair;
+    const std::size_t place = text && !part.empty() ? text->find(part) : std::string::npos;
+    if (place == std::string::npos || !found.positions.empty()) continue;
+    const std::size_t begin = tokenizer::unicode::count_code_points(text->substr(0, place));
+    const std::size_t end = begin + tokenizer::unicode::count_code_points(part);
+    for (std::size_t i = 0; i < sequence.offsets.size(); ++i) {
+      const tokenizer::TextRange at = sequence.offsets[i];
+      if (at.begin >= end || at.end <= begin) continue;
+      if (!sequence.text_index.empty() && sequence.text_index[i] != index) continue;
+      found.positions.push_back(i);
+      found.exact = found.exact && at.begin >= begin && at.end <= end;
+    }
+  }
+  return found;
+}
+
 }  // namespace attnctl::input

@@ -58,4 +58,14 @@ struct WordUnits {
                                                  const tokenizer::Vocabulary& vocabulary,
                                                  std::string_view word);
 
+/// The tokens that have the characters of a part of a text.
+struct TextPart {
+  std::vector<std::size_t> positions;
+  bool exact = true;  // false if a token also has other characters of the text
+};
+
+/// Returns the tokens of the first occurrence of `part` in the text or, if it is not there, in the second
+/// text of a pair. Returns no positions if there is none, or if the text or the tokens' offsets are unknown.
+[[nodiscard]] TextPart find_in_text(const Sequence& sequence, std::string_view part);
+
 }  // namespace attnctl::input

@@ -117,6 +117,46 @@ std::vector<std::string> token_labels(const AnalysisInput& input, const input::S
   return labels;
 }
 
+std::vector<std::vector<std::size_t>> find_in_inputs(const AnalysisInput& input, std::string_view option,
+                                                     const std::string& name,
+                                                     const std::vector<const input::Sequence*>& sequences) {
+  using Positions = std::vector<std::size_t>;
+  const bool to = option == "--to";
+  const auto position = parse_number(name);  // separate keys have their own positions, and no words
+  std::vector<Positions> found;
+  for (const input::Sequence* const each : sequences) {
+    if (!position) {
+      found.push_back(input::find_word(*each, input.vocabulary, name));
+    } else {
+      found.push_back(*position < (to ? each->keys() : each->queries()) ? Positions{*position} : Positions{});
+    }
+  }
+  const bool by_text = !position && std::ranges::all_of(found, &Positions::empty);
+  for (std::size_t s = 0; by_text && s < sequences.size(); ++s) {
+    input::TextPart part = input::find_in_text(*sequences[s], name);
+    found[s] = std::move(part.positions);
+    if (part.exact) continue;
+    const std::vector<std::string> labels = token_labels(input, *sequences[s]);
+    const std::vector<std::string> tokens =
+        texts_of(found[s], [&](std::size_t token) { return labels[token]; });
+    input.context.warnings.add(
+        to ? "to_in_token" : "from_in_token",
+        fmt::format("{}: \"{}\" is part of the token{} {} at position {}{}", option, name,
+                    tokens.size() == 1 ? "" : "s", fmt::join(tokens, " "), found[s].front(),
+                    sequences.size() == 1 ? "" : fmt::format(" of input \"{}\"", sequences[s]->id)));
+  }
+  const auto missing = std::ranges::count_if(found, &Positions::empty);
+  if (missing == 0) return found;
+  const auto first = std::ranges::find_if(found, &Positions::empty) - found.begin();
+  const std::string& id = sequences[static_cast<std::size_t>(first)]->id;
+  input.context.warnings.add(to ? "to_not_found" : "from_not_found",
+                             missing == 1
+                                 ? fmt::format("{}: \"{}\" is not in input \"{}\"", option, name, id)
+                                 : fmt::format("{}: \"{}\" is not in {} of {} inputs; first: input \"{}\"",
+                                               option, name, missing, sequences.size(), id));
+  return found;
+}
+
 Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
   return position < tokens.size() ? Cell(tokens[position]) : Cell();
 }

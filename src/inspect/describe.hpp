@@ -112,6 +112,12 @@ struct LongBlock {
 /// token is the number of the position.
 [[nodiscard]] std::vector<std::string> token_labels(const AnalysisInput& input,
                                                     const input::Sequence& sequence);
+/// Returns the positions in each sequence that `name`, a word, token or position of `option` (--from, --to or
+/// --rollout-from), names: see input::find_word. If it is in no sequence, searches input::find_in_text. Adds
+/// a warning if it is missing in some sequence, or only a part of a token.
+[[nodiscard]] std::vector<std::vector<std::size_t>> find_in_inputs(
+    const AnalysisInput& input, std::string_view option, const std::string& name,
+    const std::vector<const input::Sequence*>& sequences);
 /// Returns the token at a position, or an undefined cell if the position has no token.
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
 

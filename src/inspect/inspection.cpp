@@ -21,36 +21,19 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Returns the positions of the word of --from among the queries of input `s`, and of the words of --to among
-/// its keys. If the word of --from is missing, adds a warning and returns nullopt; otherwise adds a warning
-/// for each missing word of --to and leaves it out.
-std::optional<analysis::AttentionQuestion> question_of(const RunResults& run, std::size_t s) {
-  const InspectRequest& request = run.request;
-  const input::Sequence& sequence = run.shown.sequences[s];
-  const forward::Sides sides = run.sides(s);
-  analysis::AttentionQuestion question{
-      .sequence = s, .from = input::find_word(sides.queries_of, run.vocabulary, request.from), .to = {}};
-  if (question.from.empty()) {
-    run.context.warnings.add("from_not_found",
-                             fmt::format("--from: \"{}\" is not in input \"{}\"", request.from, sequence.id));
-    return std::nullopt;
+/// If `name` is WORD#N, returns how often WORD occurs in the input that has most of it; otherwise "".
+std::string occurrences(const RunResults& run, std::string_view name) {
+  const std::string_view word = name.substr(0, name.rfind('#'));
+  if (word.empty() || word.size() == name.size() || !parse_number(name.substr(word.size() + 1))) return "";
+  std::size_t most = 0;
+  for (std::size_t s = 0; s < run.shown.sequences.size(); ++s) {
+    while (!input::find_word(run.sides(s).queries_of, run.vocabulary, fmt::format("{}#{}", word, most + 1))
+                .empty())
+      ++most;
   }
-  const bool text = request.form == Form::text;
-  if (!text || request.top.value_or(kAllHeads) != kAllHeads) question.top = request.top.value_or(kAllHeads);
-  for (const std::string& name : request.to) {
-    const auto position = parse_number(name);  // separate keys have their own positions, and no words
-    std::vector<std::size_t> keys;
-    if (!position) keys = input::find_word(sides.keys_of, run.vocabulary, name);
-    if (position && *position < sides.keys()) keys = {*position};
-    if (keys.empty()) {
-      run.context.warnings.add("to_not_found",
-                               fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
-      continue;
-    }
-    question.to.push_back(std::move(keys));
-    question.to_texts.push_back(name);
-  }
-  return question;
+  if (most == 0) return "";
+  return fmt::format("; \"{}\" occurs{} {} time{}", escaped(word),
+                     run.shown.sequences.size() == 1 ? "" : " at most", most, most == 1 ? "" : "s");
 }
 
 void add_subtitles(Results& results, const RunResults& run) {
@@ -87,6 +70,12 @@ void add_analyses(Results& results, const RunResults& run) {
 }
 
 }  // namespace
+
+std::vector<std::string> sort_columns() {
+  std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
+  columns.insert(columns.end(), {"input", "component", "layer", "head", "name", "kv_head", "rows"});
+  return columns;
+}
 
 /// All observers of the forward pass. With --by-word, metrics, captured patterns and the answers to --from
 /// are computed over words. With --weighting norm or norm-row, captured patterns and the answers use
@@ -149,10 +138,10 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
               request.by_word ? words_ : subject_.batch, context_},
              analysis::split_by_component(request.selection, subject_.model.config())} {
   check_components();
-  check_sort();
   if (!subject_.batch.sequences.empty()) forward::check_batch(subject_.model, subject_.batch);
   if (request.by_word) plan_words();
   plan_questions();
+  check_sort();
   plan_arrays();
   const Includes& includes = request.includes;
   if (!request.rollout_from.empty() && !includes.has("rollout") && !includes.has("flow"))
@@ -187,19 +176,22 @@ void Inspection::check_components() const {
       refuse(fmt::format("--include {}", row->include), row->components == Components::each);
 }
 
-/// Throws Error(usage) if --sort names neither a column of the table of heads nor a word of --to.
+/// Throws Error(usage) if --sort names neither a column of the table of heads nor a word of --to in an input.
 void Inspection::check_sort() const {
   const std::string& sort = request_.sort;
-  if (sort.empty() || request_.sorts_answers()) return;
-  std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
-  columns.insert(columns.end(), {"input", "component", "layer", "head", "name", "kv_head", "rows"});
-  if (std::ranges::find(columns, sort) != columns.end()) return;
+  const auto asks = [&](const analysis::AttentionQuestion& question) {
+    return std::ranges::find(question.to_texts, sort) != question.to_texts.end();
+  };
+  const std::vector<std::string> columns = sort_columns();
+  if (sort.empty() || std::ranges::find(columns, sort) != columns.end() ||
+      std::ranges::any_of(found_.questions, asks))
+    return;
   fail(Status::usage,
        "--sort {}: the table of heads has no such column{}; attnctl explain lists the columns{}",
        escaped(sort), did_you_mean(sort, columns),
        subject_.batch.sequences.empty() ? ""
-       : request_.from.empty()          ? "; to sort by a word, give --from, and the word to --to also"
-                                        : "; to sort by a word, give it to --to also");
+       : request_.from.empty()          ? "; to sort by a word of the text, give --from also"
+                                        : "; nor is it a word of the text");
 }
 
 void Inspection::plan_words() {
@@ -219,10 +211,32 @@ void Inspection::plan_questions() {
     if (!request_.to.empty()) fail(Status::usage, "--to needs --from");
     return;
   }
-  for (std::size_t s = 0; s < found_.shown.sequences.size(); ++s) {
-    if (auto question = question_of(found_, s)) found_.questions.push_back(std::move(*question));
+  std::vector<const input::Sequence*> queries;
+  std::vector<const input::Sequence*> keys;  // of the inputs that have --from
+  for (std::size_t s = 0; s < found_.shown.sequences.size(); ++s)
+    queries.push_back(&found_.sides(s).queries_of);
+  std::vector<std::vector<std::size_t>> from = find_in_inputs(found_, "--from", request_.from, queries);
+  const std::size_t top = request_.top.value_or(kAllHeads);
+  for (std::size_t s = 0; s < from.size(); ++s) {
+    if (from[s].empty()) continue;
+    keys.push_back(&found_.sides(s).keys_of);
+    auto& question = found_.questions.emplace_back();
+    question.sequence = s;
+    question.from = std::move(from[s]);
+    if (request_.form != Form::text || top != kAllHeads) question.top = top;
   }
-  if (!found_.questions.empty()) return;
+  if (found_.questions.empty()) refuse_from();
+  for (const std::string& name : request_.to) {
+    std::vector<std::vector<std::size_t>> to = find_in_inputs(found_, "--to", name, keys);
+    for (std::size_t q = 0; q < to.size(); ++q) {
+      if (to[q].empty()) continue;
+      found_.questions[q].to.push_back(std::move(to[q]));
+      found_.questions[q].to_texts.push_back(name);
+    }
+  }
+}
+
+void Inspection::refuse_from() const {
   constexpr std::size_t kMostTokens = 20;
   const std::size_t inputs = found_.shown.sequences.size();
   std::vector<std::string> tokens = token_labels(found_, found_.sides(0).queries_of);
@@ -234,13 +248,14 @@ void Inspection::plan_questions() {
   const auto unknown =
       std::ranges::find_if(ids, [this](std::int64_t id) { return subject_.vocabulary.is_unknown(id); });
   fail(Status::usage,
-       "--from: \"{}\" is not a word or token of {} (tokens: {}{}); give a word, a token or a position; "
+       "--from: \"{}\" is not a word or token of {} (tokens: {}{}){}; give a word, a token or a position; "
        "attnctl tokenize shows the tokens of each word",
        escaped(request_.from), inputs == 1 ? "the text" : fmt::format("any of {} inputs", inputs),
        escaped(fmt::format("{}", fmt::join(tokens, " "))),
        unknown == ids.end() ? ""
                             : fmt::format("; {} is text that the vocabulary does not have",
-                                          escaped(subject_.vocabulary.token(*unknown).value_or("?"))));
+                                          escaped(subject_.vocabulary.token(*unknown).value_or("?"))),
+       occurrences(found_, request_.from));
 }
 
 void Inspection::plan_arrays() {

@@ -86,6 +86,9 @@ void add_captured(Results& results, const RunResults& run);
 void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left,
                   const std::string& advice = "");
 
+/// Returns the columns of the table of heads by which --sort sorts.
+[[nodiscard]] std::vector<std::string> sort_columns();
+
 /// A run of `analyze` or `weights`. The constructor checks the request; run() computes the results.
 class Inspection {
  public:
@@ -111,6 +114,7 @@ class Inspection {
   void check_sort() const;
   void plan_words();
   void plan_questions();
+  [[noreturn]] void refuse_from() const;
   void plan_arrays();
   void check_sizes();
   void plan_memory_use(std::uint64_t kept_values);

@@ -17,7 +17,6 @@
 
 #include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
-#include "input/words.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 
@@ -32,20 +31,17 @@ Positions all_positions(std::size_t count) {
   return all;
 }
 
-/// Returns the positions that --rollout-from names in each input (see find_word), or all positions if the
-/// option is not given. Adds the warning from_not_found for each input without such a position. Throws
-/// Error(usage) if no input has one.
+/// Returns the positions that --rollout-from names in each input (see find_in_inputs), or all positions if
+/// the option is not given. Throws Error(usage) if no input has one.
 std::vector<Positions> find_positions(const AnalysisInput& input) {
   const std::string& from = input.request.rollout_from;
   std::vector<Positions> positions;
+  std::vector<const input::Sequence*> sequences;
   for (const input::Sequence& sequence : input.shown.sequences) {
-    Positions& found =
-        positions.emplace_back(from.empty() ? all_positions(sequence.queries())
-                                            : input::find_word(sequence, input.vocabulary, from));
-    if (!found.empty()) continue;
-    input.context.warnings.add(
-        "from_not_found", fmt::format("--rollout-from: \"{}\" is not in input \"{}\"", from, sequence.id));
+    sequences.push_back(&sequence);
+    if (from.empty()) positions.push_back(all_positions(sequence.queries()));
   }
+  if (!from.empty()) positions = find_in_inputs(input, "--rollout-from", from, sequences);
   if (std::ranges::all_of(positions, &Positions::empty))
     fail(Status::usage, "--rollout-from: \"{}\" is in none of the inputs", escaped(from));
   return positions;

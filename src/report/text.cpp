@@ -213,7 +213,7 @@ struct TextPage {
     begin(block.title);
     TextOptions with_digits = options;
     if (!options.digits) with_digits.digits = block.digits;
-    if (!options.digits && block.grid) with_digits.fewer_digits = 2;
+    with_digits.grid = !options.digits && block.grid;
     append_text_table(text, block.table, with_digits);
   }
 
@@ -301,9 +301,13 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
     if (options.non_finite != nullptr) *options.non_finite += count_non_finite(cells[i]);
     examine(layout[i % columns], cells[i]);
   }
+  if (options.grid) {
+    const double largest = std::ranges::max_element(layout, {}, &TextColumn::largest)->largest;
+    for (TextColumn& column : layout) column.largest = largest;
+  }
   const std::size_t width = options.all_columns ? kUnlimited : options.width.value_or(kUnlimited);
   std::vector<std::string> texts = texts_of_table(table, cells, layout, options.digits, 0);
-  for (int fewer = 1; fewer <= options.fewer_digits && table_width(layout) > width; ++fewer)
+  for (int fewer = 1; options.grid && fewer <= 2 && table_width(layout) > width; ++fewer)
     texts = texts_of_table(table, cells, layout, options.digits, fewer);
   const std::vector<std::size_t> shown = fit_columns(layout, width);
   std::string note;
@@ -317,11 +321,13 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
     }
     text += (row == 0 ? strong(trimmed(line), options) : trimmed(line)) + '\n';
   }
-  if (const std::size_t more = columns - shown.size(); more > 0) {
-    texts.resize(columns);
-    for (const std::size_t i : shown) texts[i].clear();
-    std::erase(texts, "");
-    note = fmt::format("{} ({})", counted(more, "more column"),
+  texts.resize(columns);
+  for (const std::size_t i : shown) texts[i].clear();
+  for (std::size_t i = 0; i < columns; ++i)
+    if (!layout[i].has_values) texts[i].clear();
+  std::erase(texts, "");
+  if (!texts.empty()) {
+    note = fmt::format("{} ({})", counted(texts.size(), "more column"),
                        shortened(fmt::format("{}", fmt::join(texts, ", ")), 200));
   }
   if (!note.empty()) text += text_line({"", note + ": --columns all"}, options);

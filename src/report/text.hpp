@@ -23,8 +23,9 @@ struct TextOptions {
   /// If not null, tables, matrices and heatmaps add the number of their values that are NaN or infinite.
   std::atomic<std::uint64_t>* non_finite = nullptr;
   bool all_columns = false;  // show all columns and rows, also if they exceed the width
-  /// A table that exceeds the width has up to this many fewer decimals, but at least one.
-  int fewer_digits = 0;
+  /// All columns of a table have the same number of decimals, which is up to 2 less than usual, but at least
+  /// one, if the table exceeds the width.
+  bool grid = false;
 
   [[nodiscard]] std::size_t drawing_width() const { return width.value_or(80); }
 };
@@ -34,7 +35,8 @@ struct TextOptions {
 /// `digits`, floating-point numbers have three decimals. If the largest magnitude in a column is above 0 and
 /// below 0.1, the column has as many decimals (at most eight) as this magnitude needs for three significant
 /// digits. If the table exceeds the width, columns without a value are omitted, then its widest text is
-/// shortened (to 24 columns or more) or its last columns are omitted, which a last line reports.
+/// shortened (to 24 columns or more) or its last columns are omitted. A last line reports this, except for
+/// columns without a value.
 void append_text_table(std::string& text, const Table& table, const TextOptions& options = {});
 
 /// Appends a matrix of numbers with two decimals (or `digits`). If styled, values above 0.5 in magnitude are

@@ -115,11 +115,11 @@ void add_differences(const Table& table, const std::vector<JoinedRow>& joined,
   }
 }
 
-/// Returns the `top` heads with the largest differences that are not 0, for each metric of the table `heads`
-/// and for the first column of fractions of each other table. A column such as entropy_variance does not have
-/// the name of its definition. Leaves out kNotInText and rows of kCountedTables with few cases. Without
-/// `top`, all columns together have about 36 rows.
-Table largest_differences(const std::vector<ComparedColumn>& columns, std::optional<std::size_t> top) {
+/// Returns a text table of the `top` heads with the largest differences that are not 0, for each metric of
+/// the table `heads` and for the first column of fractions of each other table. A column such as
+/// entropy_variance does not have the name of its definition. Leaves out kNotInText and rows of
+/// kCountedTables with few cases. Without `top`, all columns together have about 36 rows.
+TextTable largest_differences(const std::vector<ComparedColumn>& columns, std::optional<std::size_t> top) {
   std::vector<const ComparedColumn*> shown;
   std::set<std::pair<Cell, Cell>> few;  // table and key of the rows with few cases
   for (const ComparedColumn& each : columns) {
@@ -133,7 +133,9 @@ Table largest_differences(const std::vector<ComparedColumn>& columns, std::optio
     if (!each.fractions || about == nullptr || !about->name.ends_with(each.column.name)) continue;
     if (each.table == "heads" || shown.empty() || shown.back()->table != each.table) shown.push_back(&each);
   }
-  const std::size_t usual = std::clamp<std::size_t>(36 / std::max<std::size_t>(shown.size(), 1), 1, 5);
+  const std::size_t most =
+      top.value_or(std::clamp<std::size_t>(36 / std::max<std::size_t>(shown.size(), 1), 1, 5));
+  bool all = true;
   Rows largest;
   for (const ComparedColumn* const each : shown) {
     const std::string table = each->table == "heads" ? "" : each->table + ".";
@@ -143,11 +145,13 @@ Table largest_differences(const std::vector<ComparedColumn>& columns, std::optio
       return !(size(row) > 0) || few.contains({row[0], row[5]});
     });
     std::ranges::stable_sort(rows, std::ranges::greater(), size);
-    rows.resize(std::min(rows.size(), top.value_or(usual)));
+    all = all && rows.size() <= most;
+    rows.resize(std::min(rows.size(), most));
     for (const std::vector<Cell>& row : rows)
       largest.push_back({table + each->column.name, row[5], row[4], row[7], row[8], row[9]});
   }
-  return make_table("largest", {"column", "key", "head", "a", "b", "difference"}, std::move(largest));
+  return {"Largest differences (b - a)" + (all ? "" : fmt::format(", {} per column (--top N)", most)),
+          make_table("largest", {"column", "key", "head", "a", "b", "difference"}, std::move(largest)), 4};
 }
 
 /// Returns the rows of the table `roles`: the roles that common heads have only in b, then only in a.
@@ -189,6 +193,7 @@ HeatmapPage difference_page(const std::vector<ComparedColumn>& columns, const st
   }
   HeatmapPage page = heads_page(results, plot);
   page.title = "Differences (b - a): " + page.scale.label;
+  page.scale.label = "difference of " + page.scale.label;
   page.scale.diverging = true;
   page.fit_scale();
   return page;
@@ -267,7 +272,7 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
   const auto say = [&results](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
   if (!like_models(a, b))
     say("The models have different architectures: heads with the same number need not correspond.");
-  const Table largest = largest_differences(columns, request.top);
+  TextTable largest = largest_differences(columns, request.top);
   if (!request.plot.empty())
     results.pictures.push_back({"differences", difference_page(columns, request.plot, results.subtitle)});
   Rows all;
@@ -286,10 +291,11 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
     add_table(results, "role", "roles", {"component", "layer", "head", "name", "role", "detail", "change"},
               std::move(*changes));
   }
-  if (largest.rows > 0)
-    results.text.emplace_back(TextTable{"Largest differences (b - a)", largest, 4});
-  else
+  if (largest.table.rows == 0) {
     say("No number of a head that text shows differs. JSON and CSV have all numbers.");
+    return results;
+  }
+  results.text.emplace_back(std::move(largest));
   results.text.emplace_back(TextLine{});
   say("Differences have no confidence interval yet, so small ones may be chance.");
   return results;

@@ -127,9 +127,9 @@ std::span<const MeasureRow> measure_catalogue() {
 }
 
 std::vector<NamedDefinitions> definitions() {
-  std::vector<NamedDefinitions> all = {
-      {"study", kStudyDefinitions}, {"plan", kPlanDefinitions}, {"compare", kComparisonDefinitions}};
+  std::vector<NamedDefinitions> all = {{"study", kStudyDefinitions}, {"plan", kPlanDefinitions}};
   for (const MeasureRow& row : measure_catalogue()) all.push_back({row.name, row.definitions});
+  all.push_back({"compare", kComparisonDefinitions});
   return all;
 }
 

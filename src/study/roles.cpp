@@ -79,7 +79,7 @@ Table strongest(std::vector<HeadRole> roles, const StudyShape& shape) {
   for (const auto& [row, evidence, tests] : roles) {
     if (++shown[row] > most) continue;
     RoleEvidence used = evidence;
-    if (!row->above_null) used.null = used.random = std::nullopt;  // the rule does not compare with them
+    if (!row->above_null) used.random = std::nullopt;  // the rule does not compare with it
     rows.push_back(row_of(std::string(1, row->letter), row->name, shape.heads[evidence.head].name,
                           evidence_cells(used), used.count));
   }

@@ -16,13 +16,12 @@ namespace attnctl::textbook {
 constexpr Definition kGradientsColumns[] = {
     {"d_k", "", "", "", "width of queries and keys"},
     {"scale", "", "", "", "factor of the scores: 1, or 1/sqrt(d_k)"},
-    {"head", "", "from 0", "",
-     "number of the head; text: \"all\" for the sum of all heads, and \"-\" in rows of tokens"},
+    {"head", "", "from 0", "", "number of the head; empty in rows of tokens and of all heads (text: all)"},
     {"path", "", "[0, inf)", "",
      "norm of the gradient of the loss with respect to the inputs, through this head"},
-    {"query", "", "[0, inf)", "", "norm of the part of this gradient that flows through the queries"},
-    {"key", "", "[0, inf)", "", "norm of the part that flows through the keys"},
-    {"value", "", "[0, inf)", "", "norm of the part that flows through the values"},
+    {"query", "", "[0, inf)", "", "norm of the part of the gradient of path that flows through the queries"},
+    {"key", "", "[0, inf)", "", "norm of the part of the gradient of path that flows through the keys"},
+    {"value", "", "[0, inf)", "", "norm of the part of the gradient of path that flows through the values"},
     {"share", "", "sums to 1", "1 / heads", "share of this head in the gradient of all heads"},
     {"query_median", "", "[0, inf)", "",
      "gradient through the queries for a typical token: median of its norm over tokens (all: and heads)"},
@@ -32,7 +31,8 @@ constexpr Definition kGradientsColumns[] = {
     {"attribution", "", "", "",
      "rate at which the logit grows if the embedding of the token, or the output of the head, is scaled up"},
     {"gradient", "", "[0, inf)", "",
-     "norm of the gradient of the logit with respect to this embedding or output"},
+     "norm of the gradient of the logit with respect to the embedding of the token or the output of the "
+     "head"},
 };
 
 namespace {

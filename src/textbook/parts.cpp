@@ -62,10 +62,12 @@ constexpr Definition kHeadsSummary[] = {
 };
 constexpr Definition kPositionsSummary[] = {
     {"smallest_distance", "", "[0, inf)", "", "smallest distance between the vectors of two positions"},
-    {"learned_smallest_distance", "", "[0, inf)", "", "the same for the learned positions of the model"},
+    {"learned_smallest_distance", "", "[0, inf)", "",
+     "smallest distance between the learned vectors of two positions of the model"},
     {"permutation_error", "", "[0, inf)", "",
      "largest change of the output of a random layer, in the same order, if its tokens are reordered"},
-    {"permutation_error_with_positions", "", "[0, inf)", "", "the same with positions added to the tokens"},
+    {"permutation_error_with_positions", "", "[0, inf)", "",
+     "permutation_error of the layer if positions are added to its tokens"},
 };
 constexpr Definition kScalingSummary[] = {
     {"variance_relative_error", "", "[0, inf)", "", "largest |score_variance / d_k - 1|"},
@@ -75,7 +77,7 @@ constexpr Definition kScalingSummary[] = {
     {"heads_with_temperature", "", "from 0", "", "number of heads with a defined temperature"},
     {"heads_below_1", "", "from 0", "", "number of heads with a temperature below 1"},
     {"sharpest_head", "", "", "", "name of the head with the lowest temperature"},
-    {"lowest_temperature", "", "[0.001, 1000]", "1", "temperature of this head"},
+    {"lowest_temperature", "", "[0.001, 1000]", "1", "temperature of the sharpest head"},
 };
 constexpr Definition kKindsSummary[] = {
     {"closest_to_full", "", "", "",
@@ -84,13 +86,13 @@ constexpr Definition kKindsSummary[] = {
 constexpr Definition kGradientsSummary[] = {
     {"largest_error", "", "[0, inf)", "", "largest error of all rows"},
     {"target", "", "from 0", "", "id of the token whose logit is differentiated"},
-    {"target_token", "", "", "", "this token"},
-    {"logit", "", "", "", "the logit of this token at `position`"},
+    {"target_token", "", "", "", "the token whose logit is differentiated"},
+    {"logit", "", "", "", "logit of the target token at `position`"},
     {"targets", "", "", "", "with several inputs: input, position, target, target_token and logit of each"},
 };
 constexpr Definition kDistanceSummary[] = {
     {"weight_from_n_to_1", "", "[0, 1]", "", "weight of the last of the n tokens on the first"},
-    {"steps", "", "", "", "number of layers that this takes: 1"},
+    {"steps", "", "", "", "number of layers in which the last of the n tokens reaches the first: 1"},
     {"score_margin_for_0.9", "", "", "",
      "score, above that of all other keys, that gives a key of n the weight 0.9: ln(9 (n - 1))"},
 };

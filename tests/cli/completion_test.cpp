@@ -177,5 +177,24 @@ TEST_CASE("the completion of attnctl has the words of every fixed list") {
   }
 }
 
+TEST_CASE("--plot completes the columns that it draws, with their table if it is not heads") {
+  const auto offers = [](const char* command, const char* word) {
+    const std::string script = run_attnctl({"completion", "bash"}).out;
+    return bash_offers(script, {"attnctl", command, "--plot", word});
+  };
+  CHECK(offers("study", "metr").empty());
+  CHECK(offers("study", "relations.acc") == std::vector<std::string>{"relations.accuracy"});
+  CHECK(offers("merge", "relations.rel").empty());
+  CHECK(offers("compare", "positional.") == std::vector<std::string>{"positional.count", "positional.peaks",
+                                                                     "positional.uniform",
+                                                                     "positional.weight"});
+  CHECK(offers("analyze", "contributions.sh") == std::vector<std::string>{"contributions.share"});
+  CHECK(offers("analyze", "patterns").empty());
+  CHECK(offers("analyze", "confi") == std::vector<std::string>{"confidence"});
+  CHECK(offers("weights", "con").empty());
+  CHECK(offers("weights", "circuits").empty());
+  CHECK(offers("weights", "qk_n") == std::vector<std::string>{"qk_numerical_rank"});
+}
+
 }  // namespace
 }  // namespace attnctl::test

@@ -187,7 +187,8 @@ TEST_CASE("experiment scaling: pairs of columns, and what scaling changes for gr
                             row["score_variance"].get<double>(), row["scaled_score_variance"].get<double>(),
                             row["largest_weight"].get<double>(),
                             row["scaled_largest_weight"].get<double>())) != std::string::npos);
-  CHECK(text.find("\nscaled_entropy: the same with scores divided by sqrt(d_k)") != std::string::npos);
+  CHECK(text.find("\nscaled_entropy: entropy of a row of weights with scores divided by sqrt(d_k)") !=
+        std::string::npos);
 }
 
 TEST_CASE("experiment gradients: the logit at a mask token, and a picture that names what it shows") {

@@ -14,6 +14,7 @@
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
+#include "textbook/experiments.hpp"
 
 namespace attnctl::test {
 namespace {
@@ -114,6 +115,34 @@ TEST_CASE("explain has the score and the rule of each role") {
     CHECK(contains(words, "; rule: " + study::rule_of(row) + " (docs/roles.md)"));
     CHECK(contains(explain({std::string(row.name)}), text));
   }
+}
+
+TEST_CASE("explain defines the columns of special, and relations.accuracy with its direction") {
+  CHECK(contains(explain({"special.token"}), "empty in the rows of position 0"));
+  CHECK(contains(explain({"special.position"}), "0 in the rows of position 0"));
+  CHECK(contains(explain({"relations.accuracy"}), "to_dependent: the reverse"));
+}
+
+TEST_CASE("no experiment defines a name by another definition") {
+  for (const NamedDefinitions& group : textbook::definitions())
+    for (const Definition& about : group.definitions)
+      CHECK_MESSAGE(!about.meaning.starts_with("the same "), about.name);
+  CHECK(contains(explain({"target_token"}), "the token whose logit"));
+}
+
+TEST_CASE("best_offset_share has no threshold, but names the score of the role") {
+  const std::string text = explain({"best_offset_share"});
+  CHECK_FALSE(contains(text, "0.9"));
+  CHECK(contains(text, "roles.positional"));
+}
+
+TEST_CASE("explain begins with the results of study and analyze, in small letters") {
+  CHECK(explain({"roles"}).starts_with("study --measures roles\n"));
+  CHECK(explain({"rows"}).starts_with("rows\n  where    several tables\n"));
+  const std::string rows = explain({"rows"});
+  CHECK(contains(rows, "\n\nbench, table rows\n  stage "));
+  CHECK(contains(rows, " what was timed"));
+  CHECK(contains(explain({"attention_from"}), " the word of --from"));
 }
 
 TEST_CASE("explain puts the meaning of a long name on the next line") {

@@ -512,11 +512,13 @@ TEST_CASE("--from: --sort WORD sorts the heads by their weights on a word of --t
     CHECK_MESSAGE(three[6 + i].starts_with(answers[i].at("name").get<std::string>() + " "), three[6 + i]);
   CHECK(three[9] == "69 more heads: --top all");
   CHECK(model.page({"--sort", "was", "--top", "71"})[77] == "1 more head: --top all");
-  const RunResult unknown = model.run({"--sort", "sat", "--format", "text"});
+  CHECK(model.page({"--sort", "sat"}) == model.page({"--to", "sat", "--sort", "sat"}));
+  const RunResult unknown = model.run({"--sort", "dog", "--format", "text"});
   CHECK(unknown.status == 2);
-  CHECK(unknown.err ==
-        "attnctl: --sort sat: the table of heads has no such column; attnctl explain lists the columns; to "
-        "sort by a word, give it to --to also\n");
+  CHECK(
+      unknown.err ==
+      "attnctl: --sort dog: the table of heads has no such column; attnctl explain lists the columns; nor is "
+      "it a word of the text\n");
 }
 
 TEST_CASE("--from: the title names the token if --from is a position") {
@@ -602,6 +604,59 @@ TEST_CASE("--from: the error for a missing word lists the tokens") {
                     "\"dog\" is not a word or token of the text (tokens: [CLS] the cat sat . [SEP]); give a "
                     "word, a token or a position; attnctl tokenize shows the tokens") != std::string::npos,
                 missing.err);
+}
+
+TEST_CASE("--from and --to: a part of the text that is no word has the tokens of its characters") {
+  const std::string text = "我喜欢猫和狗";
+  const auto queries = [&](const std::string& model, const std::string& from) {
+    const RunResult run =
+        run_attnctl({"analyze", model, text, "--from", from, "--to", "猫和", "--format", "json"});
+    REQUIRE_MESSAGE(run.status == 0, run.err);
+    CHECK_MESSAGE(run.err.find("part of the token") == std::string::npos, run.err);
+    const json answer = json::parse(run.out).at("attention_from").at(0);
+    CHECK(answer.at("to").size() == 1);
+    return answer.contains("queries") ? answer.at("queries") : json::array({answer.at("query")});
+  };
+  CHECK(queries("data/tiny-llama", "猫") == json::array({10, 11, 12}));
+  CHECK(queries("data/tiny-bert", "猫") == json::array({4}));
+  CHECK(queries("data/tiny-bert", "猫和") == json::array({4, 5}));
+}
+
+TEST_CASE("--from: a part of a token gives a warning, and words of other inputs come first") {
+  const auto warning = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"analyze", "data/tiny-bert", "--format", "text"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const RunResult run = run_attnctl(arguments);
+    CHECK_MESSAGE(run.status == 0, run.err);
+    return run.err;
+  };
+  CHECK(warning({"The cat sat.", "--from", "ca"})
+            .find("--from: \"ca\" is part of the token cat at position 2") != std::string::npos);
+  CHECK(warning({"The cat sat.", "--from", "sat", "--to", "ca"}).find("--to: \"ca\" is part of") !=
+        std::string::npos);
+  CHECK(warning({"The cat sat.", "--include", "rollout", "--rollout-from", "ca"})
+            .find("--rollout-from: \"ca\" is part of") != std::string::npos);
+  const TempDir folder;
+  const std::string texts = folder.write("texts.txt", "The cat sat.\nA mat.\nHe sat at it.\n").string();
+  const std::string err = warning({"--input", texts, "--from", "at"});
+  CHECK_MESSAGE(err.find("--from: \"at\" is not in 2 of 3 inputs; first: input \"") != std::string::npos,
+                err);
+  CHECK_MESSAGE(err.find("is part of") == std::string::npos, err);
+}
+
+TEST_CASE("--from: the error for a missing occurrence says how often the word occurs") {
+  const RunResult missing = run_attnctl({"analyze", "data/tiny-bert", "The cat sat.", "--from", "cat#2"});
+  CHECK(missing.status == 2);
+  CHECK_MESSAGE(missing.err.find("; \"cat\" occurs 1 time; give a word") != std::string::npos, missing.err);
+}
+
+TEST_CASE("--plot and --from are two pictures") {
+  const TempDir folder;
+  const RunResult both = run_attnctl({"analyze", "data/tiny-bert", "The cat sat.", "--from", "cat", "--plot",
+                                      "entropy", "-o", (folder.path() / "x.svg").string()});
+  CHECK(both.status == 2);
+  CHECK(both.err ==
+        "attnctl: --plot draws a column of heads, --from its own picture; leave out one of them\n");
 }
 
 TEST_CASE("text: the metrics of patterns come first, and the last line suggests --from and --show") {

@@ -407,13 +407,23 @@ TEST_CASE("merge names the shards that are missing or not finished") {
   CHECK(merge({half}).err.find("blocks are missing (the first: 2, 3, 6, 7, 10): ") != std::string::npos);
 }
 
-TEST_CASE("merge --status of a folder without states is an error") {
+TEST_CASE("merge of a folder without states is an error") {
   const TempDir folder;
-  const RunResult result = run_attnctl({"merge", "--status", folder.path().string()});
-  CHECK(result.status == 4);
-  CHECK(result.out.empty());
-  CHECK(result.err == "attnctl: " + folder.path().string() +
-                          ": the folder has no *.state files; give another folder, or files\n");
+  for (const Words& more : {Words{"--status"}, Words{}}) {
+    const RunResult result = merge({folder.path().string()}, more);
+    CHECK(result.status == 4);
+    CHECK(result.out.empty());
+    CHECK(result.err == "attnctl: " + folder.path().string() +
+                            ": the folder has no *.state files; give another folder, or files\n");
+  }
+}
+
+TEST_CASE("merge of a folder merges its states") {
+  const Study study;
+  const Words files = study.shards(2);
+  const RunResult result = merge({study.folder.path().string()});
+  CHECK(result.status == 0);
+  CHECK(result.out == merge(files).out);
 }
 
 TEST_CASE("merge --status lists the states in a folder") {
@@ -591,6 +601,11 @@ TEST_CASE("contradictory options of a study are rejected") {
       {{"--max-length", "8", "--stride", "9"}, "--stride"},
       {{"the cat"}, "unexpected argument \"the cat\"; give texts in a file, with --input FILE"},
       {{"--plot", "relations.acuracy"}, "no measure has this column (did you mean \"relations.accuracy\"?)"},
+      {{"--plot", "accuracy"}, "need relations.accuracy or trees.accuracy or coreference.accuracy"},
+      {{"--plot", "relations.accuracy"},
+       "this run does not have the measure syntax; it needs CoNLL-U with HEAD and DEPREL"},
+      {{"--plot", "positional.weight", "--measures", "metrics"}, "add positional to --measures"},
+      {{"--plot", "entropy", "--measures", "positional"}, "add metrics to --measures"},
       {{"--plot", "relation.accuracy"}, "a study has no such table (did you mean \"relations\"?)"},
       {{"--plot", "relations.accuracy=nsubj to haed"}, "no heatmap can have a title with \"haed\""},
       {{"--plot", "relations.accuracy=to_haed"}, "no heatmap can have a title with \"to_haed\""},
@@ -730,7 +745,7 @@ TEST_CASE("the text has the relations and mentions that only one half of the cor
                    "16", "--measures", "syntax,coreference", "--format", "text"})
           .out;
   // Even blocks, which choose the head, have no "cc" and no proper name.
-  for (const char* const row : {"\ncc +to head +[12] +- +- ", "\nproper +1 +- +- ",
+  for (const char* const row : {"\ncc +to_head +[12] +- +- ", "\nproper +1 +- +- ",
                                 "\n-: one half of the corpus has no such word pair\n",
                                 "\n-: one half of the corpus has no such mention\n",
                                 "\nNot shown: .*\\(rarer; JSON and CSV have them\\)\n"})
@@ -743,7 +758,8 @@ TEST_CASE("a study says if no measure uses --null-model or --null-shuffle, and w
     return study.run(
         {"--measures", measures, "--null-model", "1", "--null-shuffle", "1", "--format", "text"});
   };
-  const std::string line = "--null-shuffle 1: the columns shuffled and shuffled_held_out have";
+  const std::string line =
+      "--null-shuffle 1: in JSON and CSV, the columns shuffled and shuffled_held_out have";
   const RunResult unused = run("metrics");
   CHECK(unused.status == 0);
   CHECK(unused.err.find("--null-model: only the measure roles") != std::string::npos);

@@ -347,7 +347,7 @@ std::vector<Task> researcher_tasks() {
        .command = kStudy,
        .shows = {"12 heads over 12 sentences, 169 tokens",
                  "Roles (P positional, . no role) by layer and head", "P positional 0.3 -1 0.93",
-                 "Relations: best head per relation", "nsubj to head 8 0.0 0.625 (0.124 to 0.952) 0.625"},
+                 "Relations: best head per relation", "nsubj to_head 8 0.0 0.625 (0.124 to 0.952) 0.625"},
        .hides = {"attnctl:"},
        .piped = {"\"schema\": \"attnctl.study/", "\"sentences\": 12"}},
       {.number = 31,

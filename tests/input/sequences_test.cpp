@@ -300,6 +300,17 @@ TEST_CASE("find_word finds words of a text with and without punctuation") {
   }
 }
 
+TEST_CASE("find_in_text finds the tokens of a part of a text") {
+  const std::vector<tokenizer::TextRange> tokens = {{0, 1}, {1, 3}, {3, 4}, {3, 4}};
+  const Sequence sequence = make_text_sequence({"", "我喜欢猫", {}, {}}, encoding_of(tokens));
+  CHECK(find_in_text(sequence, "猫").positions == std::vector<std::size_t>{3, 4});
+  CHECK(find_in_text(sequence, "猫").exact);
+  CHECK(find_in_text(sequence, "喜").positions == std::vector<std::size_t>{2});
+  CHECK_FALSE(find_in_text(sequence, "喜").exact);
+  CHECK(find_in_text(sequence, "狗").positions.empty());
+  CHECK(find_in_text(sequence, "").positions.empty());
+}
+
 TEST_CASE("punctuation of every script separates the parts of words, other symbols do not") {
   //                         0123 456789 0 1
   const std::string text = "你好，世界。a¿b × 3€ 👍！";

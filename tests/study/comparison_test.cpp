@@ -159,6 +159,11 @@ TEST_CASE("the text of a comparison shows the largest differences first") {
   CHECK(page.find("hits") == std::string::npos);
   const std::string one = text_of_page(compared(a, b, {.top = 1}));
   CHECK(one.find("0.2500 0.5000") == std::string::npos);
+  CHECK_MESSAGE(one.find("Largest differences (b - a), 1 per column (--top N)") != std::string::npos, one);
+  CHECK(page.find("per column") == std::string::npos);  // has all differences
+  const std::string same = text_of_page(compared(a, a));
+  CHECK(same.find("No number of a head that text shows differs") != std::string::npos);
+  CHECK(same.find("confidence interval") == std::string::npos);
 }
 
 TEST_CASE("the text of a comparison leaves out distances and relations with few word pairs") {
@@ -224,6 +229,7 @@ TEST_CASE("the picture of a comparison has a scale for both signs") {
   CHECK(page.scale.low == -0.25);
   CHECK(page.scale.high == 0.25);
   CHECK(page.title == "Differences (b - a): entropy (nats)");
+  CHECK(page.scale.label == "difference of entropy (nats)");
   CHECK(page.subtitle.at(1) == "b: b");
   REQUIRE(page.heatmaps.size() == 1);
   CHECK(page.heatmaps[0].values.at(1) == 0.25);

@@ -64,7 +64,7 @@ std::optional<double> special_token(const PatternRow& row) {
 
 constexpr auto kRowMetrics = std::to_array<RowMetric>({
     {{"entropy", "nats", "[0, ln keys]", "ln keys for even weights",
-      "mean entropy of the weights of a query, -sum a ln a", "Clark et al. 2019, section 3.3"},
+      "mean entropy of the weights w of a query, -sum w ln w", "Clark et al. 2019, section 3.3"},
      [](const PatternRow& row) { return std::optional(row.entropy); }},
     {{"entropy_bits", "bits", "[0, log2 keys]", "log2 keys for even weights", "entropy / ln 2",
       "Clark et al. 2019, section 3.3"},

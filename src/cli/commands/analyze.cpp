@@ -80,7 +80,8 @@ void warn_unused_analysis_options(const inspect::InspectRequest& request, bool w
     warnings.add("unused_top",
                  fmt::format("--top changes only text{}",
                              with_inputs ? " and, in json and csv, the answer to --from and logits" : ""));
-  if (!request.to.empty() && form == Form::pictures)
+  const auto is_sort = [&](const std::string& name) { return name == request.sort; };  // has unused_sort
+  if (form == Form::pictures && !std::ranges::all_of(request.to, is_sort))
     warnings.add("unused_to", "--to does not change pictures, which show the weights on all keys");
 }
 
@@ -99,6 +100,12 @@ void run_analysis(AnalysisRequest options) {
   if (!options.inspect.from.empty() && !options.include_given) options.output.single_table = "attention_from";
   const Target target = resolve_target(options.output, files_read(options));
   inspect::InspectRequest& request = options.inspect;
+  if (!request.from.empty() && !options.output.plot.empty())
+    fail(Status::usage, "--plot draws a column of heads, --from its own picture; leave out one of them");
+  const std::vector<std::string> columns_of_heads = inspect::sort_columns();
+  if (!request.from.empty() && !request.sort.empty() && !request.sorts_answers() &&
+      std::ranges::find(columns_of_heads, request.sort) == columns_of_heads.end())
+    request.to.push_back(request.sort);
   request.form = target.format.form;
   request.format = target.format.name;
   if (!target.all_columns) request.columns = options.output.columns;
@@ -255,16 +262,13 @@ void add_result_options(Command& command, AnalysisRequest& request) {
     tables +=
         ",patterns,attention_from,scores,queries,keys,values,z,output,logits,predictions,rollout,"
         "rollout_last_layer,flow,contributions,output_rank,mixing,routing,largest_value,inputs,texts";
-    by_word = ", or the heads of --from by their weights on this word of --to";
+    by_word = ", or the heads of --from by their weights on this word";
     of_answers =
         "; with --from: of keys per head (default: 5; json, csv: all) and, with --sort WORD, of heads; with "
         "logits: of tokens (default: 5)";
   }
-  std::vector<std::string> columns = texts_of(analysis::metric_definitions(), &Definition::name);
-  if (!request.with_inputs)
-    std::erase_if(columns, [](const std::string& name) { return !name.ends_with("_rank"); });
   add_table_option(command, request.output, tables);
-  add_plot_option(command, request.output, std::move(columns));
+  add_plot_option(command, request.output);
   command.add(
       "Output",
       {{"--compress", &request.output.compress, "With npz: compress the arrays"},

@@ -123,8 +123,7 @@ Command compare_command() {
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
   add_table_option(command, options->output, "differences,roles", "table to write (default: differences)");
   options->output.default_table = "differences";
-  add_plot_option(command, options->output,
-                  texts_of(study::metrics_measure().definitions, &Definition::name));
+  add_plot_option(command, options->output);
   command.add("Output", {{"--top", [options](const std::string& word) { options->top = parse_top(word); },
                           "With text: largest number of heads per column, and of changed roles, or all "
                           "(default: text of about 40 lines)",

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -316,11 +317,16 @@ Results explained(const std::string& name) {
                  std::string(about.null), entry.meaning, std::string(about.source)};
   };
   std::vector<Texts> all;
-  for (const Entry* const entry : whole) {
-    if (all.empty() || all.back()[0] != entry->where()) add_title(entry->where());
-    all.push_back(texts_of_entry(*entry));
-    add_wrapped(page, "  " + (entry->column.empty() ? entry->name : entry->column), 22, entry->meaning);
-  }
+  const auto add_whole = [&] {
+    for (const Entry* const entry : whole) {
+      if (all.empty() || all.back()[0] != entry->where()) add_title(entry->where());
+      all.push_back(texts_of_entry(*entry));
+      add_wrapped(page, "  " + (entry->column.empty() ? entry->name : entry->column), 22, entry->meaning);
+    }
+  };
+  // A table of no analysis or measure, such as `rows` of bench, comes after the columns with its name.
+  const bool whole_last = !whole.empty() && whole.front()->group.empty();
+  if (!whole_last) add_whole();
   const std::size_t blocks = all.size();
   for (const Entry* const entry : named) {
     const Texts texts = texts_of_entry(*entry);
@@ -346,6 +352,7 @@ Results explained(const std::string& name) {
       if (std::ranges::find(names, named[i]->name) == names.end()) names.push_back(named[i]->name);
     add_wrapped(page, place, 32, fmt::format("{}", fmt::join(names, ", ")));
   }
+  if (whole_last) add_whole();
   std::vector<std::vector<Cell>> rows;
   for (const Texts& texts : all)
     std::ranges::transform(texts, std::back_inserter(rows.emplace_back()), study::text_cell);
@@ -367,6 +374,34 @@ std::vector<std::string> explained_names() {
     names.insert({entry.group, entry.table, name, name.substr(name.rfind('.') + 1)});
   }
   names.erase("");
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> plot_names(std::string_view command) {
+  const bool weights = command == "weights", analysis = weights || command == "analyze";
+  const std::vector<std::string> includes = inspect::include_names(weights);
+  std::map<std::string, std::vector<const Entry*>> tables;
+  for (const Entry& entry : all_entries())
+    if (entry.where().starts_with(analysis ? "analyze" : "study")) tables[entry.table].push_back(&entry);
+  std::set<std::string> names;
+  for (const auto& [table, entries] : tables) {
+    const auto has = [&list = entries](const char* name) {
+      return std::ranges::find(list, name, &Entry::column) != list.end();
+    };
+    const bool heads = table == "heads";
+    if (!has("layer") || !has("head") || has("query") || has("dimension") || has("rank") || has("row"))
+      continue;
+    if (analysis && !heads && std::ranges::find(includes, table) == includes.end()) continue;
+    for (const Entry* const entry : entries) {
+      const std::string& column = entry->column;
+      // The range of a number has a digit; offset, position, first and last identify a row.
+      if (entry->key || entry->about == nullptr || column == "offset" || column == "position" ||
+          column == "first" || column == "last" || (weights && heads && !column.ends_with("_rank")) ||
+          entry->about->range.find_first_of("0123456789") == std::string_view::npos)
+        continue;
+      names.insert(heads ? column : table + "." + column);
+    }
+  }
   return {names.begin(), names.end()};
 }
 

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -78,10 +77,16 @@ void check_plot(const std::string& plot) {
          did_you_mean(table, tables), fmt::join(tables, ", "));
   if (study::definition_of(name) == nullptr) {
     std::set<std::string> known;
+    std::vector<std::string_view> with_table;
     for (const NamedDefinitions& each : study::definitions()) {
-      for (const Definition& about : each.definitions)  // some have the name TABLE.COLUMN
+      for (const Definition& about : each.definitions) {  // some have the name TABLE.COLUMN
         known.insert(name.substr(0, column) + std::string(about.name.substr(about.name.find('.') + 1)));
+        if (about.name.ends_with("." + name)) with_table.push_back(about.name);
+      }
     }
+    if (!with_table.empty())
+      fail(Status::usage, "--plot {}: got a column without its table; need {}", escaped(name),
+           fmt::join(with_table, " or "));
     fail(Status::usage, "--plot {}: no measure has this column{}; attnctl explain lists the columns",
          escaped(name), did_you_mean(name, known));
   }
@@ -95,6 +100,25 @@ void check_plot(const std::string& plot) {
          "--plot {}: no heatmap can have a title with {}; need one relation, to_head or to_dependent, or "
          "both, such as \"{}=nsubj to_head\"",
          escaped(plot), in_quotes(words.back()), name);
+}
+
+/// Throws Error(usage) if no measure of the run has the table or column of --plot.
+void check_plotted_measure(const StudyScope& scope, const std::vector<const study::MeasureRow*>& measures) {
+  const std::string name = scope.output.plot.substr(0, scope.output.plot.find('='));
+  const std::string table = name.substr(0, name.find('.')) + ".";
+  const auto has = [&](const study::MeasureRow& row) {
+    return std::ranges::any_of(row.definitions, [&](const Definition& about) {
+      return about.name == name || about.name.starts_with(table);
+    });
+  };
+  const auto catalogue = study::measure_catalogue();
+  const auto needed = std::ranges::find_if(catalogue, has);
+  if (needed == catalogue.end() ||
+      std::ranges::any_of(measures, [&](const study::MeasureRow* row) { return has(*row); }))
+    return;
+  fail(Status::usage, "--plot {}: this run does not have the measure {}; {}", escaped(name), needed->name,
+       needed->needs.empty() || !scope.measures.empty() ? fmt::format("add {} to --measures", needed->name)
+                                                        : fmt::format("it needs {}", needed->needs));
 }
 
 /// Returns the state in the file of --checkpoint; nullopt without --checkpoint, or if the file does not
@@ -217,6 +241,7 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
     fail(Status::usage, "--measures {}: got {}, need {}", row->name, escaped(files[0].path.c_str()),
          row->needs);
   });
+  check_plotted_measure(scope, measures);
   settings.measures = std::move(measures);
   return study;
 }
@@ -289,7 +314,7 @@ void print_study_warnings(const study::StudyState& state, const Target* target, 
 void add_result_options(Command& command, CommandOptions& options) {
   add_document_options(command, options.output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
   add_table_option(command, options.output, std::string(kStudyTables));
-  add_plot_option(command, options.output, texts_of(study::metrics_measure().definitions, &Definition::name));
+  add_plot_option(command, options.output);
   add_worker_options(command, options.run);
 }
 
@@ -376,20 +401,30 @@ void refuse_partial(const study::StudyState& state, std::uint64_t shards, std::v
        blocks == 0 ? "" : fmt::format(" of {}", blocks));
 }
 
-/// Writes one row per state file. Replaces each folder by its files with the extension .state.
-void list_states(const MergeOptions& options) {
-  std::vector<std::filesystem::path> files;
-  for (const std::filesystem::path path : options.states) {
-    if (!std::filesystem::is_directory(path)) {
-      files.push_back(path);
-      continue;
+/// Returns the files of each pattern, and instead of a folder its files with the extension .state, sorted.
+std::vector<std::string> state_files(const std::vector<std::string>& given) {
+  std::vector<std::string> files;
+  for (const std::string& pattern : given) {
+    for (std::string& path : matching_files(pattern)) {
+      if (!std::filesystem::is_directory(path)) {
+        files.push_back(std::move(path));
+        continue;
+      }
+      const std::size_t before = files.size();
+      for (const auto& entry : std::filesystem::directory_iterator(path))
+        if (entry.path().extension() == ".state") files.push_back(entry.path().string());
+      if (files.size() == before)
+        fail(Status::environment, "{}: the folder has no *.state files; give another folder, or files",
+             escaped(path));
+      std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
     }
-    for (const auto& entry : std::filesystem::directory_iterator(path))
-      if (entry.path().extension() == ".state") files.push_back(entry);
   }
-  if (files.empty())
-    fail(Status::environment, "{}: the folder has no *.state files; give another folder, or files",
-         escaped(options.states.front()));
+  return files;
+}
+
+/// Writes one row per state file.
+void list_states(const MergeOptions& options) {
+  std::vector<std::filesystem::path> files(options.states.begin(), options.states.end());
   std::ranges::sort(files);
   const Target target = resolve_target(options.output, files);
   Session session(options.run);
@@ -506,7 +541,7 @@ Command merge_command() {
         .target = &options->states,
         .help =
             "State files of the shards of one study, written by attnctl study with --state or --checkpoint, "
-            "or a quoted pattern such as 's*.state'",
+            "a folder with files *.state, or a quoted pattern such as 's*.state'",
         .type = "FILE",
         .required = true},
        {"--state", &options->state, "Also write the merged state to FILE, which can be merged again", "FILE"},
@@ -516,7 +551,7 @@ Command merge_command() {
        {.names = "--status",
         .target = &options->status,
         .help = "Only list the states, without results: the model and the number of blocks of each, and "
-                "whether its run is finished; STATE can also be a folder with files *.state",
+                "whether its run is finished",
         .excludes = "--state"}});
   add_result_options(command, *options);
   command.footer =
@@ -525,10 +560,7 @@ Command merge_command() {
       "all.state --format text\n"
       "  attnctl merge --status . --format text";
   command.action = [options] {
-    std::vector<std::string> states;
-    for (const std::string& state : options->states)
-      std::ranges::move(matching_files(state), std::back_inserter(states));
-    options->states = std::move(states);
+    options->states = state_files(options->states);
     options->status ? list_states(*options) : merge(*options);
   };
   return command;

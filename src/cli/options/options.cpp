@@ -293,14 +293,13 @@ std::size_t parse_top(const std::string& word) {
   return *top;
 }
 
-void add_plot_option(Command& command, OutputOptions& options, std::vector<std::string> columns) {
+void add_plot_option(Command& command, OutputOptions& options) {
   command.add("Output", {{.names = "--plot",
                           .target = &options.plot,
                           .help = "With svg, png, pdf: draw this column of a table by layer and head, such "
                                   "as entropy; for a table other than heads: TABLE.COLUMN; =WORDS after it "
                                   "draws only the heatmaps whose titles contain each word",
-                          .type = "COLUMN",
-                          .offered = std::move(columns)}});
+                          .type = "COLUMN"}});
 }
 
 void add_worker_options(Command& command, ResourceOptions& options) {

@@ -96,8 +96,7 @@ void add_table_option(Command& command, OutputOptions& options, std::string_view
 [[nodiscard]] Option strip_markers_option(bool& strip_markers);
 /// Returns the number of --top; the largest number for "all".
 [[nodiscard]] std::size_t parse_top(const std::string& word);
-/// Adds --plot; completion offers `columns`.
-void add_plot_option(Command& command, OutputOptions& options, std::vector<std::string> columns);
+void add_plot_option(Command& command, OutputOptions& options);
 
 struct ResourceOptions {
   std::size_t threads = 0;   // 0: all cores available to this process

@@ -87,11 +87,13 @@ constexpr auto kPositionalDefinitions = std::to_array<Definition>({
      "Voita et al. 2019"},
     {"positional.peaks", "", "[0, 1]", "1 / visible keys if the largest weight is on a random key",
      "share of all rows whose largest weight is at offset o (the first of equal weights)",
-     "Voita et al. 2019: 0.9 at one offset makes a positional head"},
+     "Voita et al. 2019"},
     {"positional.count", "", "from 0", "", "number of rows that may attend to the key at offset o"},
     {"offset", "tokens", "[-8, 8]", "", "position of the key - position of the query"},
     {"best_offset", "tokens", "[-8, 8]", "", "most frequent offset of the largest weight of a row"},
-    {"best_offset_share", "", "[0, 1]", "", "share of all rows whose largest weight is at best_offset"},
+    {"best_offset_share", "", "[0, 1]", "",
+     "share of all rows whose largest weight is at best_offset; the role positional has another "
+     "score (explain roles.positional)"},
 });
 constexpr auto kDistanceDefinitions = std::to_array<Definition>({
     {"distance.weight", "", "[0, 1]", "uniform: the same for uniform attention over the visible keys",
@@ -167,9 +169,8 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
     }
     results.head_columns = {"best_offset", "best_offset_share"};
     results.text.push_back(head_grid(shape_, "Most frequent offset of the largest weight", best));
-    results.text.push_back(head_grid(
-        shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",
-        best_shares));
+    results.text.push_back(
+        head_grid(shape_, "Share of rows whose largest weight is at that offset", best_shares));
     std::vector<std::vector<Cell>> rows;
     for (std::size_t h = 0; h < states_.size(); ++h) {
       for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) {

@@ -23,8 +23,9 @@ constexpr auto kSyntaxDefinitions = std::to_array<Definition>({
     {"relations.hits", "", "from 0", "", "number of word pairs that the head gets right (see accuracy)"},
     {"relations.count", "", "from 0", "", "number of word pairs of this relation"},
     {"relations.accuracy", "", "[0, 1]", "",
-     "share of word pairs of this relation in which the head's largest weight of one word is on the other "
-     "word"},
+     "share of word pairs in which this attention head's largest weight is on the right word: to_head: of "
+     "the "
+     "dependent on its head word; to_dependent: the reverse"},
     {"relations.gain_interval_low", "", "[-1, 1]", "",
      "lower end of the 95 % interval of accuracy_held_out - baseline_held_out (docs/roles.md)"},
     {"relations.gain_interval_high", "", "[-1, 1]", "",
@@ -330,7 +331,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
       const bool scored = each->best && scores.asked(kOddBlocks) > 0;
       all_scored = all_scored && scored;
       rows.push_back(row_of(
-          *each->relation, each->to_head ? "to head" : "to dependent", scores.asked(kOddBlocks),
+          *each->relation, each->to_head ? "to_head" : "to_dependent", scores.asked(kOddBlocks),
           scored ? Cell(shape_.heads[*each->best - each->first].name) : Cell(),
           scored
               ? score_text(scores.accuracy(*each->best, kOddBlocks), scores.estimate(*each->best, kOddBlocks))
@@ -356,8 +357,9 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     if (const auto best = trees_.best(0, heads())) add("head " + shape_.heads[*best].name, *best);
     add("all heads", heads() + kCombined);
     add("adjacent words", heads() + kAdjacent);
-    return {"Trees: share of annotated edges in the tree (odd blocks of the corpus)",
-            make_table("trees", {"tree of", "edges", "accuracy"}, std::move(rows))};
+    return {
+        "Trees: share of annotated edges in the tree (chosen on one half of the corpus, scored on the other)",
+        make_table("trees", {"tree of", "edges", "accuracy"}, std::move(rows))};
   }
 
   SyntaxCounts counts_;

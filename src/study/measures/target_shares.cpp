@@ -11,6 +11,9 @@ constexpr auto kSpecialDefinitions = std::to_array<Definition>({
      "share of the attention weight that is on the keys with this special token, or on position 0, over the "
      "rows that may attend to such a key",
      "Clark et al. 2019, section 3.2; Xiao et al. 2023"},
+    {"special.token", "", "", "",
+     "the special token as the tokenizer writes it; empty in the rows of position 0"},
+    {"special.position", "", "0", "", "0 in the rows of position 0; empty in the rows of a special token"},
 });
 constexpr auto kRepeatsDefinitions = std::to_array<Definition>({
     {"repeats.previous", "", "[0, 1]", kUniform,

@@ -426,8 +426,8 @@ Results study_results(const StudyState& state, Pool& pool) {
   if (!header.shuffled_measures().empty()) {
     results.text.emplace_back(TextLine{
         fmt::format("--null-shuffle {}", header.null_shuffles),
-        ": the columns shuffled and shuffled_held_out have the results for shuffled tokens (of roles: "
-        "only where the rule uses them)"});
+        ": in JSON and CSV, the columns shuffled and shuffled_held_out have the results for shuffled "
+        "tokens; so does the table of roles, where the rule uses them"});
   }
   results.subtitle = {header.model_path,
                       "Corpus: " + shown(fmt::format("{}", fmt::join(header.files, ", ")))};
