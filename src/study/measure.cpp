@@ -17,7 +17,7 @@ constexpr auto kStudyDefinitions = std::to_array<Definition>({
     {"rows_without", "", "from 0", "", "number of rows left out, because they may not attend to such a key"},
     {"count", "", "from 0", "", "number of rows (queries) with a value"},
     {"variance", "", "from 0", "", "mean squared difference of the values of rows from their mean"},
-    {"uniform", "", "[0, 1]", "", "the same value for uniform attention over the visible keys"},
+    {"uniform", "", "[0, 1]", "", "the value for uniform attention over the visible keys"},
     {"shuffled", "", "[0, 1]", "", "the same value with shuffled tokens (--null-shuffle)"},
     {"low", "", "[0, 1]", "", "lower end of the 95 % interval of score (docs/roles.md)"},
     {"high", "", "[0, 1]", "", "upper end of the 95 % interval of score (docs/roles.md)"},

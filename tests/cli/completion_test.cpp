@@ -185,9 +185,8 @@ TEST_CASE("--plot completes the columns that it draws, with their table if it is
   CHECK(offers("study", "metr").empty());
   CHECK(offers("study", "relations.acc") == std::vector<std::string>{"relations.accuracy"});
   CHECK(offers("merge", "relations.rel").empty());
-  CHECK(offers("compare", "positional.") == std::vector<std::string>{"positional.count", "positional.peaks",
-                                                                     "positional.uniform",
-                                                                     "positional.weight"});
+  CHECK(offers("compare", "positional.") ==
+        std::vector<std::string>{"positional.peaks", "positional.uniform", "positional.weight"});
   CHECK(offers("analyze", "contributions.sh") == std::vector<std::string>{"contributions.share"});
   CHECK(offers("analyze", "patterns").empty());
   CHECK(offers("analyze", "confi") == std::vector<std::string>{"confidence"});

@@ -70,8 +70,8 @@ TEST_CASE("weights: the most similar pairs of heads") {
     return lines_of(run_attnctl(more).out);
   };
   const std::vector<std::string> page = lines({});
-  const auto title =
-      std::ranges::find(page, "Pairs of heads with the largest |similarity| within a layer (--across-layers: all pairs)");
+  const auto title = std::ranges::find(
+      page, "Pairs of heads with the largest |similarity| within a layer (--across-layers: all pairs)");
   REQUIRE(page.end() - title > 11);
   CHECK(title[1] == "circuit  head  and  similarity");
   const json document = json::parse(run_attnctl({"weights", "data/tiny-llama"}).out);

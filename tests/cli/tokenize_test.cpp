@@ -366,7 +366,7 @@ TEST_CASE("tokenize rejects bad inputs with one line and a status, and leaves th
   check_command_refuses({"tokenize", kBert, "--input", "no-such.txt"}, {.status = Status::environment});
   check_command_refuses({"tokenize", "no/such/model", "--text", "a"}, {.status = Status::environment});
   check_command_refuses({"tokenize", folder.path().string(), "--text", "a"},
-                        {.parts = {"no tokenizer", "tokenizer.json", "--input FILE.jsonl"}});
+                        {.parts = {"no tokenizer", "tokenizer.json"}});
   check_command_refuses({"tokenize", kBert}, {.status = Status::usage, .parts = {"no input"}});
   check_command_refuses({"tokenize", kBert, "--text-pair", "a"}, {.status = Status::usage});
   check_command_refuses({"tokenize", kBert, "--text", "a", "--text-pair", "b", "--text-pair", "c"},

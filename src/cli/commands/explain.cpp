@@ -394,10 +394,10 @@ std::vector<std::string> plot_names(std::string_view command) {
     if (analysis && !heads && std::ranges::find(includes, table) == includes.end()) continue;
     for (const Entry* const entry : entries) {
       const std::string& column = entry->column;
-      // The range of a number has a digit; offset, position, first and last identify a row.
+      // The range of a number is an interval; offset, position, first and last identify a row.
       if (entry->key || entry->about == nullptr || column == "offset" || column == "position" ||
           column == "first" || column == "last" || (weights && heads && !column.ends_with("_rank")) ||
-          entry->about->range.find_first_of("0123456789") == std::string_view::npos)
+          entry->about->range.find_first_of("[(") != 0)
         continue;
       names.insert(heads ? column : table + "." + column);
     }
