@@ -22,7 +22,9 @@ constexpr std::array kKeys = {
                ""},
     Definition{"layer", "", "from 0", "", "number of the layer in its component", ""},
     Definition{"head", "", "from 0", "", "number of the head in its layer; in text the name of the head", ""},
-    Definition{"name", "", "", "", "name of the head: [component.]layer.head, such as 3.1 or enc.3.1"},
+    Definition{"name", "", "", "",
+               "name of the head: [component.]layer.head, such as 3.1 or enc.3.1; a text: 0.1 and 0.10 are "
+               "two heads"},
     Definition{"kv_head", "", "from 0", "", "number of the key-value head that the head uses", ""},
     Definition{"input", "", "", "", "id of the input; without an id, its number from 0", ""},
     Definition{"position", "", "from 0", "", "position of the token in its input", ""},
