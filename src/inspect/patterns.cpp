@@ -133,14 +133,14 @@ void scale_patterns(HeatmapPage& page, analysis::Weighting weighting) {
 
 /// Returns a page of pattern heatmaps. For each input, it has one row per layer and one column per head. Rows
 /// have a default length if the selected heads differ between layers, and also if there is only one layer and
-/// one input or more than 6 columns.
+/// one input, or one column or more than 6.
 HeatmapPage pattern_page(const RunResults& run) {
   HeatmapPage page;
   const std::vector<model::HeadId>& heads = run.request.selection.heads;
   const analysis::HeadAxes axes(heads);
   const std::size_t layers = axes.layers().size();
   const std::size_t columns = heads.size() / layers + (run.request.draw_layers ? 1 : 0);
-  const bool many = layers > 1 || (run.shown.sequences.size() > 1 && columns <= 6);
+  const bool many = layers > 1 || (run.shown.sequences.size() > 1 && columns > 1 && columns <= 6);
   if (axes.regular() && many) page.columns = columns;
   for (const DrawnPattern& pattern : drawn_patterns(run)) {
     const std::string input = run.shown.sequences.size() == 1 ? "" : "Input " + pattern.input + ", ";
