@@ -360,7 +360,8 @@ TEST_CASE("the error for an unknown name has the closest known one") {
            Row{{"analyse", kLlama},
                "unknown command \"analyse\" (did you mean \"analyze\"?); attnctl --help shows the commands"},
            Row{{"experiment", "diversit"},
-               "unknown experiment \"diversit\" (did you mean \"diversity\"?); attnctl experiment --help shows"},
+               "unknown experiment \"diversit\" (did you mean \"diversity\"?); attnctl experiment --help "
+               "shows"},
            Row{{"experiment", "xyz"},
                "unknown experiment \"xyz\", need one of averaging, diversity, hull, heads, positions, "
                "scaling, "},
