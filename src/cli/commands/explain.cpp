@@ -399,7 +399,7 @@ std::vector<std::string> plot_names(std::string_view command) {
           column == "first" || column == "last" || (weights && heads && !column.ends_with("_rank")) ||
           entry->about->range.find_first_of("[(") != 0)
         continue;
-      names.insert(heads ? column : table + "." + column);
+      names.insert(heads ? column : fmt::format("{}.{}", table, column));
     }
   }
   return {names.begin(), names.end()};
