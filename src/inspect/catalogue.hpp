@@ -136,8 +136,9 @@ class Analysis {
   /// Returns the observers of the forward pass over tokens. Empty if the analysis uses only weights.
   [[nodiscard]] virtual std::vector<forward::Observer*> observers() { return {}; }
   [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
-  /// Returns the approximate number of values in the results, for --limit and --memory (0 if small).
-  [[nodiscard]] virtual std::uint64_t values() const { return 0; }
+  /// Returns the number of values (numbers, texts and nulls) of the results in JSON, for --limit and
+  /// --memory. It can be larger than that of the results if these depend on ranks or undefined numbers.
+  [[nodiscard]] virtual std::uint64_t values() const = 0;
   /// Returns the results in all forms that the analysis supports. Called once, after the forward pass.
   [[nodiscard]] virtual Results finish() = 0;
 

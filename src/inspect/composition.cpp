@@ -128,7 +128,7 @@ class CompositionAnalysis final : public Analysis {
 
   std::uint64_t values() const override {
     const std::size_t heads = input_.selection.heads.size();
-    return 2 * analysis::kAllCompositions.size() * heads * heads;
+    return analysis::kAllCompositions.size() * (7 + heads + 2 * heads * heads);
   }
 
   Results finish() override {

@@ -1,6 +1,9 @@
 #include "analysis/mixing/contributions.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -92,6 +95,20 @@ class ContributionsAnalysis final : public Analysis {
     return {&contributions_, &ranks_};
   }
   HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
+
+  std::uint64_t values() const override {
+    constexpr std::uint64_t kRankColumns = 7;
+    std::uint64_t count = input_.selection.heads.size() * (6 + kHeadColumns.size());
+    const std::vector<std::size_t>& ranks = input_.request.output_ranks;
+    for (const std::size_t layer : input_.selection.layers()) {
+      const model::AttentionConfig& attention = input_.config().layers[layer].attention;
+      if (!input_.request.output_rank || !attention.output.weight) continue;
+      const std::size_t full_rank = std::min(attention.heads * attention.d_value, input_.config().d_output);
+      const auto powers_of_two = static_cast<std::size_t>(std::bit_width(full_rank - 1));  // below full_rank
+      count += kRankColumns * (1 + (ranks.empty() ? powers_of_two : ranks.size()));
+    }
+    return count * input_.batch.sequences.size();
+  }
 
   Results finish() override {
     const std::vector<HeadContribution> heads = contributions_.finish();

@@ -182,6 +182,23 @@ Results results_of_heads(const AnalysisInput& input, const std::string& title, c
   return results;
 }
 
+std::vector<std::span<const model::HeadId>> compared_heads(const AnalysisInput& input) {
+  std::vector<std::span<const model::HeadId>> groups;
+  const bool all = input.request.weights.across_layers;
+  const auto group_of = [&](model::HeadId head) { return all ? 0 : head.layer; };
+  analysis::for_each_group(input.selection.heads, group_of,
+                           [&](std::span<const model::HeadId> heads) { groups.push_back(heads); });
+  return groups;
+}
+
+bool have_projections(const AnalysisInput& input, std::initializer_list<analysis::Projection> projections) {
+  for (const std::size_t layer : input.selection.layers()) {
+    for (const analysis::Projection projection : projections)
+      if (!analysis::projection_shape(input.config(), layer, projection)) return false;
+  }
+  return true;
+}
+
 Tensor pairs_array(const forward::Selection& selection, std::span<const HeadPairs> pairs, bool deep) {
   const analysis::HeadAxes axes(selection.heads);
   const std::size_t all = selection.heads.size();

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -14,6 +15,7 @@
 #include "analysis/head_axes.hpp"
 #include "analysis/patterns/capture.hpp"
 #include "analysis/similarity/subspace_similarity.hpp"
+#include "analysis/weights/circuit.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
@@ -126,6 +128,13 @@ struct LongBlock {
 /// NAME_COLUMN, with the axes of HeadAxes. `title` is the title in text.
 [[nodiscard]] Results results_of_heads(const AnalysisInput& input, const std::string& title,
                                        const TableRows& table);
+
+/// Returns the groups of heads that are compared: the selected heads of each layer, or with --across-layers
+/// one group with all of them.
+[[nodiscard]] std::vector<std::span<const model::HeadId>> compared_heads(const AnalysisInput& input);
+/// Returns whether all selected layers have these projections.
+[[nodiscard]] bool have_projections(const AnalysisInput& input,
+                                    std::initializer_list<analysis::Projection> projections);
 
 /// Values for all pairs of some heads, `depth` values per pair.
 struct HeadPairs {

@@ -208,6 +208,14 @@ class HeadMapAnalysis final : public Analysis {
   explicit HeadMapAnalysis(const AnalysisInput& input)
       : Analysis(input), wanted_(parse_similarities(input.request.similarity)) {}
 
+  std::uint64_t values() const override {
+    std::uint64_t of_similarity = 0;
+    for (const std::span<const model::HeadId> heads : compared_heads(input_))
+      of_similarity += 1 + 8 * heads.size();
+    return of_similarity * static_cast<std::uint64_t>(
+                               std::ranges::count_if(wanted_, [&](auto name) { return exists(name); }));
+  }
+
   Results finish() override {
     collect();
     Results results;
@@ -227,6 +235,14 @@ class HeadMapAnalysis final : public Analysis {
   }
   [[nodiscard]] bool wants(std::string_view name) const {
     return std::ranges::find(wanted_, name) != wanted_.end();
+  }
+  /// Returns whether all selected layers have the weights of this similarity.
+  [[nodiscard]] bool exists(std::string_view similarity) const {
+    using analysis::Projection;
+    if (similarity == "ov") return have_projections(input_, {Projection::value, Projection::output});
+    for (const Projection each : analysis::kAllProjections)
+      if (similarity == name_of(each)) return have_projections(input_, {each});
+    return true;
   }
   void collect();
 

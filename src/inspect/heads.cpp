@@ -215,6 +215,16 @@ void add_inputs(Results& results, const RunResults& run) {
   if (text) append_inputs(results.text, run);
 }
 
+std::uint64_t values_of_heads(const RunResults& run) {
+  const Includes& includes = run.request.includes;
+  const bool metrics = includes.has("metrics");
+  if (!metrics && !includes.has("weights") && !includes.has("directions")) return 0;
+  const std::uint64_t columns = 6 + analysis::metric_definitions().size();
+  const std::uint64_t heads = run.selection.heads.size();
+  return metrics && run.request.per_input ? run.shown.sequences.size() * heads * (columns + 1)
+                                          : heads * columns;
+}
+
 void add_heads(Results& results, const RunResults& run) {
   if (!run.weights && run.pattern_metrics.empty()) return;
   const Table heads = table_of(run);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -279,21 +278,15 @@ void Inspection::plan_arrays() {
 }
 
 void Inspection::check_sizes() {
-  std::uint64_t values = 0;
-  const auto add = [&](std::uint64_t count) { values = saturating_sum(values, count); };
-  for (const InputArray& planned : found_.arrays)
-    add(checked_product(planned.array.shape).value_or(std::numeric_limits<std::size_t>::max()));
-  if (request_.includes.has("circuits"))
-    add(2 * request_.selection.heads.size() * found_.config().d_model * found_.config().d_model);
-  for (const auto& analysis : analyses_) add(analysis->values());
-  for (const analysis::AttentionQuestion& question : found_.questions)
-    add(request_.selection.heads.size() * std::min(question.top, found_.sides(question.sequence).keys()));
+  std::uint64_t values =
+      saturating_sum(values_of_heads(found_), values_of_weights(found_), values_of_patterns(found_));
+  for (const auto& analysis : analyses_) values = saturating_sum(values, analysis->values());
   const bool streamed = request_.form == Form::arrays;  // arrays are written while they are computed
   constexpr std::uint64_t kTextBytes = 13;  // approximate bytes of one value in JSON, with its comma
   if (!streamed && values > request_.limit) {
     fail(Status::limit,
-         "the output has {} values; as {} they take about {} bytes, and --limit allows {} values; select "
-         "fewer --layers or --heads, request less with --include, use --format npz, or raise --limit",
+         "the output has up to {} values; as {} they take about {} bytes, and --limit allows {} values; "
+         "select fewer --layers or --heads, request less with --include, use --format npz, or raise --limit",
          values, request_.format, checked_mul(values, kTextBytes).value_or(values), request_.limit);
   }
   plan_memory_use(streamed ? 0 : values);

@@ -81,6 +81,14 @@ void add_patterns(Results& results, const RunResults& run);
 void add_answers(Results& results, const RunResults& run);
 void add_captured(Results& results, const RunResults& run);
 
+/// Return the number of values (numbers, texts and nulls) that the parts of results_of() have in JSON, before
+/// they are computed: of add_heads(), of add_weights(), and of add_patterns(), add_answers() and
+/// add_captured() together. Counts directions of zero or undefined circuits, and weights of masked queries of
+/// --from, although they are left out.
+[[nodiscard]] std::uint64_t values_of_heads(const RunResults& run);
+[[nodiscard]] std::uint64_t values_of_weights(const RunResults& run);
+[[nodiscard]] std::uint64_t values_of_patterns(const RunResults& run);
+
 /// Adds a table of heads to a text page. If `left` is not 0, also adds a line that says how many heads (or,
 /// in a table with a column "input", how many rows) the table leaves out. `advice` is the end of this line.
 void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left,

@@ -21,6 +21,7 @@ class LargestValue final : public Analysis, private forward::Observer {
   using Analysis::Analysis;
 
   std::vector<forward::Observer*> observers() override { return {this}; }
+  std::uint64_t values() const override { return 7 * axes_.heads().size(); }  // 7 columns
   Results finish() override {
     TableRows table{"largest_value", columns_of(kLargestValueColumns, {"rows", "share", "null_mean"})};
     for (const State& state : states_) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/inspection.hpp"
@@ -350,19 +352,25 @@ bool predicts_next(const RunResults& run, const input::Sequence& sequence) {
   return sequence.target || run.config().layers.front().attention.causal;
 }
 
-/// Predicts after the last position of a causal model, otherwise at each mask token (if there is none, at the
-/// last position).
-std::vector<PredictedTokens> predictions_of(const RunResults& run, const InputArray& logits) {
-  const input::Sequence& input = run.shown.sequences[logits.sequence];
+/// Returns the last position of a causal model, otherwise each mask token (if there is none, the last
+/// position).
+std::vector<std::size_t> predicted_positions(const RunResults& run, const input::Sequence& input) {
   const input::Sequence& sequence = predicted_side(input);
   std::vector<std::size_t> positions;
   for (std::size_t i = 0; !predicts_next(run, input) && i < sequence.ids.size(); ++i) {
     if (run.vocabulary.is_mask(sequence.ids[i])) positions.push_back(i);
   }
   if (positions.empty()) positions.push_back(sequence.queries() - 1);
-  const std::size_t top = run.request.top.value_or(kAllHeads) == kAllHeads ? 5 : *run.request.top;
+  return positions;
+}
+
+std::size_t most_predicted(const InspectRequest& request) {
+  return request.top.value_or(kAllHeads) == kAllHeads ? 5 : *request.top;
+}
+
+std::vector<PredictedTokens> predictions_of(const RunResults& run, const InputArray& logits) {
   std::vector<PredictedTokens> predictions;
-  for (const std::size_t position : positions) {
+  for (const std::size_t position : predicted_positions(run, run.shown.sequences[logits.sequence])) {
     const Tensor row = item_of(logits.array, position, 1);
     std::vector<std::pair<double, std::size_t>> order;  // of -logit and id; NaN is last
     for (std::size_t id = 0; id < row.size(); ++id)
@@ -371,7 +379,7 @@ std::vector<PredictedTokens> predictions_of(const RunResults& run, const InputAr
     const auto weight = [&](std::size_t id) { return std::exp(row.at(id) - row.at(order.front().second)); };
     double sum = 0;
     for (std::size_t id = 0; id < row.size(); ++id) sum += weight(id);
-    order.resize(std::min(top, order.size()));
+    order.resize(std::min(most_predicted(run.request), order.size()));
     PredictedTokens& predicted = predictions.emplace_back(PredictedTokens{logits.sequence, position, {}});
     for (const auto& [logit, id] : order)
       predicted.tokens.emplace_back(static_cast<std::int64_t>(id), weight(id) / sum);
@@ -551,6 +559,31 @@ constexpr std::array<Definition, 6> kAttentionFromColumns = {
      {"token", "", "", "", "the token of the key, or the word of --to"},
      {"weight", "", "[0, 1]; norm: [0, inf)", "top: 1 / keys for even weights; to: pieces of the word / keys",
       "mean over the pieces of the query word, sum over those of a word of --to", "Clark et al. 2019"}}};
+
+std::uint64_t values_of_patterns(const RunResults& run) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t count = 0;
+  for (const InputArray& array : run.arrays) {
+    const Shape& shape = array.array.shape;
+    const forward::Selection& selection = run.components[array.component].selection;
+    std::uint64_t records = selection.heads.size();
+    std::uint64_t fields = array.what == Captured::pattern ? 7 : has_kv_heads(array.what) ? 9 : 8;
+    if (has_kv_heads(array.what) || array.what == Captured::output) records = selection.layers().size();
+    if (array.what == Captured::logits) {
+      constexpr std::uint64_t kPredictionColumns = 6;
+      const std::size_t positions = predicted_positions(run, run.shown.sequences[array.sequence]).size();
+      records = 1;
+      fields += kPredictionColumns * positions * std::min(most_predicted(run.request), shape.back());
+    }
+    count = saturating_sum(count, checked_product(shape).value_or(kMost), records * fields);
+  }
+  for (const analysis::AttentionQuestion& question : run.questions) {
+    const std::uint64_t keys = std::min(question.top, run.sides(question.sequence).keys());
+    const std::uint64_t fields = 8 + question.from.size() + 3 * keys + 2 * question.to.size();
+    count = saturating_sum(count, run.selection.heads.size() * fields);
+  }
+  return count;
+}
 
 void add_patterns(Results& results, const RunResults& run) {
   if (!run.request.includes.has("patterns")) return;

@@ -72,6 +72,15 @@ class MixingAnalysis final : public Analysis {
   std::vector<forward::Observer*> observers() override { return {&mixing_}; }
   HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
 
+  std::uint64_t values() const override {
+    constexpr std::uint64_t kColumns = 8;
+    const std::uint64_t layers = input_.selection.layers().size();
+    std::uint64_t count = 0;
+    for (const input::Sequence& sequence : input_.batch.sequences)
+      count += kColumns * layers * sequence.queries();
+    return count;
+  }
+
   Results finish() override {
     const std::vector<analysis::LayerMixing> layers = mixing_.finish();
     Results results;
@@ -173,12 +182,13 @@ class RoutingAnalysis final : public Analysis, private forward::Observer {
   std::vector<forward::Observer*> observers() override { return {this}; }
 
   std::uint64_t values() const override {
+    constexpr std::uint64_t kColumns = 8;
     std::uint64_t per_token = 0;
     for (const std::size_t layer : input_.selection.layers())
       per_token += input_.config().layers[layer].experts.per_token;
     std::uint64_t count = 0;
     for (const input::Sequence& sequence : input_.batch.sequences)
-      count += 2 * per_token * sequence.queries();
+      count += kColumns * per_token * sequence.queries();
     return count;
   }
 

@@ -70,6 +70,13 @@ class FromPositions : public Analysis {
   FromPositions(const AnalysisInput& input, std::string name)
       : Analysis(input), name_(std::move(name)), positions_(find_positions(input)) {}
   HeadsSeen heads_seen() const override { return HeadsSeen::all; }
+  /// Returns the number of values of one section (see add_section).
+  std::uint64_t values() const override {
+    std::uint64_t count = 0;
+    for (std::size_t s = 0; s < positions_.size(); ++s)
+      count += positions_[s].size() * (2 + sequence(s).queries());
+    return count;
+  }
 
  protected:
   [[nodiscard]] const input::Sequence& sequence(std::size_t s) const { return input_.shown.sequences[s]; }
@@ -141,12 +148,7 @@ class RolloutAnalysis final : public FromPositions {
       : FromPositions(input, "rollout"), rollout_(input.request.rollout) {}
 
   std::vector<forward::Observer*> observers() override { return {&rollout_}; }
-  std::uint64_t values() const override {
-    std::uint64_t count = 0;
-    for (std::size_t s = 0; s < positions_.size(); ++s)
-      count += 2 * positions_[s].size() * sequence(s).queries();
-    return count;
-  }
+  std::uint64_t values() const override { return 2 * FromPositions::values(); }
 
   Results finish() override {
     Results results;

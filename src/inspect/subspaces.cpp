@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -160,15 +161,17 @@ class SubspacesAnalysis final : public Analysis {
   using Analysis::Analysis;
 
   std::uint64_t values() const override {
-    std::uint64_t count = 0;
-    const std::vector<model::HeadId>& heads = input_.selection.heads;
-    for (const model::HeadId head : heads) {
-      const auto same = [&](model::HeadId other) { return other.layer == head.layer; };
-      const std::uint64_t others = input_.request.weights.across_layers
-                                       ? heads.size()
-                                       : static_cast<std::uint64_t>(std::ranges::count_if(heads, same));
-      const model::AttentionConfig& attention = input_.config().layers[head.layer].attention;
-      count += others * (2 * (attention.d_head + attention.d_value) + 8);
+    std::uint64_t count = 14 * input_.selection.heads.size();  // 14 columns
+    for (const analysis::Projection projection : analysis::kAllProjections) {
+      if (!have_projections(input_, {projection})) continue;
+      for (const std::span<const model::HeadId> heads : compared_heads(input_)) {
+        std::uint64_t angles = 0;
+        for (const model::HeadId head : heads) {
+          const auto shape = analysis::projection_shape(input_.config(), head.layer, projection).value();
+          angles = std::max<std::uint64_t>(angles, std::min(shape.dimension, shape.width));
+        }
+        count += 6 + 2 * heads.size() + heads.size() * heads.size() * (1 + angles);
+      }
     }
     return count;
   }

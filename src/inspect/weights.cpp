@@ -304,6 +304,36 @@ void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
   }
 }
 
+std::uint64_t values_of_weights(const RunResults& run) {
+  using analysis::Projection;
+  constexpr std::array<std::array<Projection, 2>, 2> kCircuits = {
+      {{Projection::query, Projection::key}, {Projection::value, Projection::output}}};
+  const Includes& includes = run.request.includes;
+  const bool circuits = includes.has("circuits");
+  std::uint64_t count = 0;
+  for (const auto& [left, right] : kCircuits) {
+    const bool all = have_projections(run, {left, right});
+    if (includes.has("weights") && all) {
+      const std::uint64_t lists = run.request.order == HeadOrder::cluster ? 2 : 1;  // names and order
+      for (const std::span<const model::HeadId> heads : compared_heads(run))
+        count += 5 + heads.size() * (lists + heads.size());
+    }
+    const bool directions = includes.has("directions") && all;
+    for (const model::HeadId head : run.selection.heads) {
+      if (!circuits && !directions) break;
+      const auto from = analysis::projection_shape(run.config(), head.layer, left);
+      const auto to = analysis::projection_shape(run.config(), head.layer, right);
+      if (!from || !to) continue;
+      if (circuits) count += 5 + from->dimension * to->dimension;
+      if (!directions) continue;
+      const std::size_t most =
+          std::min({run.request.weights.directions, from->dimension, to->dimension, from->width});
+      count += 5 + most * (1 + from->dimension + to->dimension);
+    }
+  }
+  return count;
+}
+
 void add_weights(Results& results, const RunResults& run) {
   const Includes& includes = run.request.includes;
   const Form form = run.request.form;

@@ -87,6 +87,16 @@ static std::span<const float> memory_gain(const model::Model& model) {
   return model.layer(last)->mlp_norm.gain;
 }
 
+std::optional<ProjectionShape> projection_shape(const model::ModelConfig& config, std::size_t layer,
+                                                Projection projection) {
+  const model::AttentionConfig& attention = config.layers.at(layer).attention;
+  if (projection == Projection::query) return ProjectionShape{config.d_model, attention.d_head};
+  if (projection == Projection::key) return ProjectionShape{config.d_key_input, attention.d_head};
+  const bool is_value = projection == Projection::value;
+  if (!(is_value ? attention.value : attention.output).weight) return std::nullopt;
+  return ProjectionShape{is_value ? config.d_value_input : config.d_output, attention.d_value};
+}
+
 std::optional<CircuitFactor> projection_factor(const model::Model& model, std::size_t layer,
                                                Projection projection, bool fold_norm) {
   const model::Lease<model::AttentionWeights> weights = model.attention(layer);

@@ -135,6 +135,16 @@ inline constexpr std::array kAllProjections{Projection::query, Projection::key, 
   return names.at(static_cast<std::size_t>(projection));
 }
 
+/// The extents of a projection of one head: the slice of CircuitFactor is [dimension, width].
+struct ProjectionShape {
+  std::size_t dimension = 0;
+  std::size_t width = 0;
+};
+
+/// Returns the shape of a projection, without reading weights, or nullopt if the layer does not have it.
+[[nodiscard]] std::optional<ProjectionShape> projection_shape(const model::ModelConfig& config,
+                                                              std::size_t layer, Projection projection);
+
 /// Returns one projection of all heads of a layer, or nullopt if the layer does not have it. See
 /// circuit_factors for `fold_norm`.
 [[nodiscard]] std::optional<CircuitFactor> projection_factor(const model::Model& model, std::size_t layer,

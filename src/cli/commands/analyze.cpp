@@ -287,7 +287,8 @@ void add_result_options(Command& command, AnalysisRequest& request) {
   add_run_options(command, request.run);
   command.add("Run", {memory_option(request.run, kMemoryHelp),
                       number("--limit", &request.run.limit,
-                             "Largest number of values in the output (npz: no limit)")});
+                             "Largest number of values (numbers, texts, nulls) in the output, counted as in "
+                             "JSON (npz: no limit)")});
 }
 
 }  // namespace
