@@ -38,12 +38,12 @@ std::size_t plan_memory(std::uint64_t limit, const WorkBytes& work) {
   const std::uint64_t streamed = std::max(work.weights_streamed, work.pass.streamed(work.pass.block_rows));
   const std::uint64_t needed = with_process(saturating_sum(work.kept, streamed));
   if (needed > limit) {
-    const std::uint64_t smallest = saturating_sum(needed, kNamedMargin + kMebibyte - 1) / kMebibyte;
+    const std::uint64_t enough = saturating_sum(needed, kNamedMargin + kMebibyte - 1) / kMebibyte;
     fail(Status::limit,
-         "--memory: {} bytes are too few; the smallest value that works is {}M; you can also select fewer "
-         "--layers or --heads, shorten the inputs, use fewer --threads or, in analyze and weights, request "
-         "less with --include or use --format npz",
-         limit, smallest);
+         "--memory: {} bytes are too few, {}M is enough; you can also select fewer --layers or --heads, "
+         "shorten the inputs, use fewer --threads or, in analyze and weights, request less with --include or "
+         "use --format npz",
+         limit, enough);
   }
   const std::uint64_t others = saturating_sum(memory_use().now, kProgramBytes, work.kept);
   const std::uint64_t spare = limit - std::min(others, limit);

@@ -49,8 +49,8 @@ TEST_CASE(
 namespace {
 
 /// Returns the value of --memory that an error names, for example "84M".
-std::string smallest_of(const RunResult& refused) {
-  const std::string before = "works is ";
+std::string named_value(const RunResult& refused) {
+  const std::string before = "too few, ";
   const std::size_t begin = refused.err.find(before);
   if (begin == std::string::npos) return {};
   const std::size_t first = begin + before.size();
@@ -72,7 +72,7 @@ void check_bounded(const std::vector<std::string>& command) {
   CHECK(refused.status == 5);
   CHECK(refused.out.empty());
   CHECK(std::ranges::count(refused.err, '\n') == 1);
-  const std::string figure = smallest_of(refused);
+  const std::string figure = named_value(refused);
   REQUIRE_MESSAGE(!figure.empty(), refused.err);
   const RunResult bounded = with(figure);
   CHECK_MESSAGE(bounded.status == 0, bounded.err);
@@ -93,7 +93,7 @@ std::string many_ids(std::size_t count, std::size_t vocabulary) {
 
 }  // namespace
 
-TEST_CASE("--memory limits resident memory, also at the smallest value that the error names") {
+TEST_CASE("--memory limits resident memory, also at the value that the error names") {
   const std::string ids = many_ids(60, 500);
   for (const char* const model : {"data/tiny-bert", "data/tiny-llama"}) {
     for (const char* const include :
