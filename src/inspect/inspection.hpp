@@ -83,8 +83,8 @@ void add_captured(Results& results, const RunResults& run);
 
 /// Return the number of values (numbers, texts and nulls) that the parts of results_of() have in JSON, before
 /// they are computed: of add_heads(), of add_weights(), and of add_patterns(), add_answers() and
-/// add_captured() together. Counts directions of zero or undefined circuits, and weights of masked queries of
-/// --from, although they are left out.
+/// add_captured() together. Count directions of zero or undefined circuits, and weights of masked queries of
+/// --from, although they are left out. Do not count directions and circuits in forms that do not show them.
 [[nodiscard]] std::uint64_t values_of_heads(const RunResults& run);
 [[nodiscard]] std::uint64_t values_of_weights(const RunResults& run);
 [[nodiscard]] std::uint64_t values_of_patterns(const RunResults& run);

@@ -309,7 +309,9 @@ std::uint64_t values_of_weights(const RunResults& run) {
   constexpr std::array<std::array<Projection, 2>, 2> kCircuits = {
       {{Projection::query, Projection::key}, {Projection::value, Projection::output}}};
   const Includes& includes = run.request.includes;
-  const bool circuits = includes.has("circuits");
+  const Form form = run.request.form;
+  const bool lists_matrices = form == Form::document || form == Form::tables;
+  const bool circuits = lists_matrices && includes.has("circuits");
   std::uint64_t count = 0;
   for (const auto& [left, right] : kCircuits) {
     const bool all = have_projections(run, {left, right});
@@ -318,7 +320,7 @@ std::uint64_t values_of_weights(const RunResults& run) {
       for (const std::span<const model::HeadId> heads : compared_heads(run))
         count += 5 + heads.size() * (lists + heads.size());
     }
-    const bool directions = includes.has("directions") && all;
+    const bool directions = lists_matrices && includes.has("directions") && all;
     for (const model::HeadId head : run.selection.heads) {
       if (!circuits && !directions) break;
       const auto from = analysis::projection_shape(run.config(), head.layer, left);
