@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -15,6 +16,20 @@ bool is_control(std::string_view sequence) {
   const auto first = static_cast<std::uint8_t>(sequence[0]);
   if (first < 0x20 || first == 0x7F) return true;
   return sequence.size() == 2 && first == 0xC2 && static_cast<std::uint8_t>(sequence[1]) < 0xA0;
+}
+
+/// Returns whether a character is a line separator or an ignorable format character (general category Cf of
+/// Unicode 15), but not U+200C or U+200D.
+bool is_invisible(std::string_view sequence) {
+  constexpr std::pair<char32_t, char32_t> kRanges[] = {
+      {0xAD, 0xAD},       {0x61C, 0x61C},     {0x180E, 0x180E},   {0x200B, 0x200B}, {0x200E, 0x200F},
+      {0x2028, 0x202E},   {0x2060, 0x206F},   {0xFEFF, 0xFEFF},   {0xFFF9, 0xFFFB}, {0x1BCA0, 0x1BCA3},
+      {0x1D173, 0x1D17A}, {0xE0001, 0xE0001}, {0xE0020, 0xE007F},
+  };
+  if (sequence.size() == 1) return false;
+  const char32_t point = utf8_code_point(sequence);
+  return std::ranges::any_of(
+      kRanges, [&](const auto& range) { return point >= range.first && point <= range.second; });
 }
 
 bool continues_character(char c) {
@@ -40,7 +55,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string escaped(std::string_view text) {
+std::string escaped(std::string_view text, FormatCharacters format) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -48,6 +63,9 @@ std::string escaped(std::string_view text) {
     const std::string_view sequence = text.substr(0, length == 0 ? 1 : length);
     if (length == 0 || is_control(sequence)) {
       for (const char c : sequence) out += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(c));
+    } else if (format == FormatCharacters::escape && is_invisible(sequence)) {
+      const auto point = static_cast<std::uint32_t>(utf8_code_point(sequence));
+      out += point > 0xFFFF ? fmt::format("\\U{:08x}", point) : fmt::format("\\u{:04x}", point);
     } else {
       out += sequence;
     }

@@ -13,9 +13,13 @@
 
 namespace attnctl {
 
+enum class FormatCharacters { escape, keep };
+
 /// Makes text safe to print on one line of a terminal. Each byte of a control character (C0, DEL or C1) or of
-/// ill-formed UTF-8 is replaced by \xNN with two hexadecimal digits.
-[[nodiscard]] std::string escaped(std::string_view text);
+/// ill-formed UTF-8 is replaced by \xNN with two hexadecimal digits. With `escape`, an invisible format
+/// character, such as a bidirectional control or U+200B, is replaced by \uNNNN or \UNNNNNNNN. U+200C and
+/// U+200D stay, because Persian, Indic scripts and emoji need them.
+[[nodiscard]] std::string escaped(std::string_view text, FormatCharacters format = FormatCharacters::escape);
 
 /// Escapes a text for an error message, and replaces its middle by "..." if it has more than 160 bytes.
 [[nodiscard]] std::string shown(std::string_view text);

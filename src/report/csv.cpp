@@ -27,12 +27,12 @@ bool runs_as_formula(std::string_view text) {
   return text.size() > 1 && beginnings.find(text.front()) != std::string_view::npos && !is_number(text);
 }
 
-/// Escapes a text like escaped(), but keeps tabs and line ends.
+/// Escapes control characters except tabs and line ends, and bytes that are not UTF-8.
 std::string printable(std::string_view text) {
   std::string out;
   while (true) {
     const std::size_t kept = std::min(text.find_first_of("\t\r\n"), text.size());
-    out += escaped(text.substr(0, kept));
+    out += escaped(text.substr(0, kept), FormatCharacters::keep);
     if (kept == text.size()) return out;
     out += text[kept];
     text.remove_prefix(kept + 1);

@@ -59,7 +59,8 @@ std::string text_of(const Cell& cell, int digits) {
 std::vector<std::string> texts_of_table(const Table& table, std::span<const Cell> cells,
                                         std::vector<TextColumn>& layout, std::optional<int> digits,
                                         int fewer) {
-  std::vector<std::string> texts(table.columns.begin(), table.columns.end());
+  std::vector<std::string> texts =
+      texts_of(table.columns, [](const Column& column) { return escaped(column.name); });
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const int usual = digits.value_or(digits_for(layout[i % layout.size()].largest));
     texts.push_back(text_of(cells[i], std::max(usual - fewer, std::min(usual, 1))));

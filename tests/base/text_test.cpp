@@ -20,10 +20,17 @@ TEST_CASE("escaped text is safe for one line of a terminal") {
            Row{"\xc2\x9b", "\\xc2\\x9b"},
            Row{"\xff\xc3", "\\xff\\xc3"},
            Row{"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+           Row{"a\u202eb\u2066\u200e\u061c", "a\\u202eb\\u2066\\u200e\\u061c"},
+           Row{"\u00ad\u200b\u2028\ufeff\U000E0041", "\\u00ad\\u200b\\u2028\\ufeff\\U000e0041"},
+           Row{"\u200c\u200d\u0600\u00a0", "\u200c\u200d\u0600\u00a0"},
        }) {
     CAPTURE(row.want);
     CHECK(escaped(row.text) == row.want);
   }
+}
+
+TEST_CASE("format characters stay if a caller keeps them, but not control characters") {
+  CHECK(escaped("a\u202e\u00ad\x1b", FormatCharacters::keep) == "a\u202e\u00ad\\x1b");
 }
 
 TEST_CASE("a number has the noun in the singular or the plural") {

@@ -17,12 +17,12 @@ using nlohmann::json;
 
 const std::string kScript = "\"><script>alert(1)</script>";
 const std::string kFormula = "=cmd|'/c_calc'!A1";
-const std::string kEscape = "\x1b]0;owned\x07\x1b[2J";
+const std::string kEscape = "\x1b]0;owned\x07\x1b[2J\u202e\u2066";
 const std::string kText = kScript + " " + kFormula + " " + kEscape;
 
 /// Returns a copy of the bundled encoder with hostile tokens, in a directory with a hostile name.
 std::string hostile_model(const TempDir& folder) {
-  const std::string name = "\x1b]0;path\x07=\"><script>";
+  const std::string name = "\x1b]0;path\x07\u202e=\"><script>";
   const std::filesystem::path model = folder.path() / name;
   std::filesystem::create_directory(model);
   for (const char* file : {"config.json", "model.safetensors"})
@@ -45,6 +45,10 @@ bool has_control_bytes(const std::string& text) {
   });
 }
 
+bool has_bidi_controls(const std::string& text) {
+  return text.find("\u202e") != std::string::npos || text.find("\u2066") != std::string::npos;
+}
+
 /// Runs `command` in every format. The results include standard error.
 std::vector<RunResult> all_formats(const std::vector<std::string>& command,
                                    const std::vector<std::string>& formats) {
@@ -59,6 +63,8 @@ std::vector<RunResult> all_formats(const std::vector<std::string>& command,
     CHECK_MESSAGE(results.back().status == 0, results.back().err);
     CHECK_FALSE(has_control_bytes(results.back().out));
     CHECK_FALSE(has_control_bytes(results.back().err));
+    if (format == "text" || format == "svg") CHECK_FALSE(has_bidi_controls(results.back().out));
+    CHECK_FALSE(has_bidi_controls(results.back().err));
   }
   return results;
 }
@@ -73,7 +79,8 @@ TEST_CASE("hostile tokens, texts and paths are escaped in every format (123, 124
   CHECK(input.at("text") == kText + " -2+3");
   CHECK(tokens[2].out.find(",'=cmd|") != std::string::npos);
   CHECK(tokens[2].out.find(",'-2+3,") != std::string::npos);
-  CHECK(tokens[2].out.find("\\x1b]0;owned\\x07") != std::string::npos);
+  CHECK(tokens[2].out.find("\\x1b]0;owned\\x07\\x1b[2J\u202e\u2066") != std::string::npos);
+  CHECK(tokens[3].out.find("\\x1b[2J\\u202e\\u2066") != std::string::npos);
 
   const std::vector<RunResult> heads = all_formats({"analyze", model, "--text", kText, "--from", kFormula,
                                                     "--to", kScript, "--include", "metrics,patterns"},
@@ -107,6 +114,7 @@ TEST_CASE("a hostile path or text in an error is one clean line (125)") {
     CHECK(result.out.empty());
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
     CHECK_FALSE(has_control_bytes(result.err));
+    CHECK_FALSE(has_bidi_controls(result.err));
   }
 }
 

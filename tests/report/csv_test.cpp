@@ -109,6 +109,7 @@ TEST_CASE("text cells are quoted as RFC 4180 requires, and made safe") {
            Row{"a=b", "a=b", "not at the beginning"},
            Row{"\x1b]0;t\x07", "\\x1b]0;t\\x07", "an escape sequence"},
            Row{"\xff", "\\xff", "no UTF-8"},
+           Row{"a\u202e\u200b", "a\u202e\u200b", "format characters are data"},
        }) {
     CAPTURE(row.why);
     CHECK(cell_of(row.text) == row.want);
