@@ -36,6 +36,30 @@ bool continues_character(char c) {
   return (static_cast<std::uint8_t>(c) & 0xC0U) == 0x80U;
 }
 
+constexpr std::string_view kEllipsis = "...";
+
+/// Keeps `most` bytes, half of them at each end, and no parts of characters.
+std::string cut_middle(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  std::size_t head = most / 2;
+  while (head > 0 && continues_character(text[head])) --head;
+  std::size_t tail = text.size() - most / 2;
+  while (tail < text.size() && continues_character(text[tail])) ++tail;
+  return std::string(text.substr(0, head)).append(kEllipsis).append(text.substr(tail));
+}
+
+/// Cuts each part that is longer than `most` bytes. A part ends at any of the characters `ends`.
+std::string with_short_parts(std::string_view text, std::string_view ends, std::size_t most) {
+  std::string out;
+  while (true) {
+    const std::size_t end = std::min(text.find_first_of(ends), text.size());
+    out += cut_middle(text.substr(0, end), most);
+    if (end == text.size()) return out;
+    out += text[end];
+    text.remove_prefix(end + 1);
+  }
+}
+
 /// Returns the smallest number of insertions, deletions, replacements and swaps of neighbours that turn `a`
 /// into `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -74,15 +98,24 @@ std::string escaped(std::string_view text, FormatCharacters format) {
   return out;
 }
 
+std::string message_line(std::string_view message) {
+  constexpr std::size_t kMost = 460;
+  constexpr std::size_t kLengths[] = {320, 240, 160, 120, 80};
+  std::string line = escaped(message);
+  if (line.size() <= kMost) return line;
+  for (const std::size_t most : kLengths) {
+    std::string short_words = with_short_parts(line, " ", most);
+    if (short_words.size() <= kMost) return short_words;
+  }
+  for (const std::size_t most : kLengths) {
+    line = with_short_parts(with_short_parts(line, " ", most), ":;", most);  // words, then clauses
+    if (line.size() <= kMost) return line;
+  }
+  return cut_middle(line, kMost - kEllipsis.size());
+}
+
 std::string shown(std::string_view text) {
-  constexpr std::size_t kMaxLength = 160;
-  constexpr std::size_t kHalf = kMaxLength / 2;
-  if (text.size() <= kMaxLength) return escaped(text);
-  std::size_t head = kHalf;
-  while (head > 0 && continues_character(text[head])) --head;
-  std::size_t tail = text.size() - kHalf;
-  while (tail < text.size() && continues_character(text[tail])) ++tail;
-  return escaped(text.substr(0, head)) + "..." + escaped(text.substr(tail));
+  return escaped(cut_middle(text, 160));
 }
 
 std::string lower_case(std::string_view text) {

@@ -21,6 +21,10 @@ enum class FormatCharacters { escape, keep };
 /// U+200D stay, because Persian, Indic scripts and emoji need them.
 [[nodiscard]] std::string escaped(std::string_view text, FormatCharacters format = FormatCharacters::escape);
 
+/// Returns a message as one escaped line of at most 460 bytes, so that a line of stderr has at most 500 with
+/// what the program adds. Replaces the middle of the longest words and clauses by "...".
+[[nodiscard]] std::string message_line(std::string_view message);
+
 /// Escapes a text for an error message, and replaces its middle by "..." if it has more than 160 bytes.
 [[nodiscard]] std::string shown(std::string_view text);
 

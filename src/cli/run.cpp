@@ -19,8 +19,7 @@ namespace attnctl::cli {
 namespace {
 
 int report(Status status, const std::string& message) {
-  // Most messages already escape quoted input. Escaping again guarantees that the message is one line.
-  std::fprintf(stderr, "attnctl: %s\n", escaped(message).c_str());
+  std::fprintf(stderr, "attnctl: %s\n", message_line(message).c_str());
   return static_cast<int>(status);
 }
 

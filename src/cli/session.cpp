@@ -46,7 +46,7 @@ void print_warnings(const Session& session) {
   if (session.options.quiet) return;
   for (const Warning& warning : session.warnings.list()) {
     const std::string times = warning.count > 1 ? fmt::format(" ({} times)", warning.count) : "";
-    std::fprintf(stderr, "attnctl: warning: %s%s\n", escaped(warning.message).c_str(), times.c_str());
+    std::fprintf(stderr, "attnctl: warning: %s%s\n", message_line(warning.message).c_str(), times.c_str());
   }
 }
 

@@ -33,6 +33,44 @@ TEST_CASE("format characters stay if a caller keeps them, but not control charac
   CHECK(escaped("a\u202e\u00ad\x1b", FormatCharacters::keep) == "a\u202e\u00ad\\x1b");
 }
 
+TEST_CASE("a long message keeps its file, its advice and both ends of its names") {
+  const std::string text(1'000'000, 'x');
+  std::string list;
+  for (int i = 0; i < 1000; ++i) list += "name, ";
+  struct Row {
+    std::string message;
+    std::string begin, part, end;
+  };
+  for (const Row& row : {
+           Row{"/a/" + text.substr(0, 4000) + "/b.json: hidden_size is 0; it must be at least 1", "/a/xx",
+               "xx...xx", "xx/b.json: hidden_size is 0; it must be at least 1"},
+           Row{"m.gguf: tensor \"a" + text.substr(0, 10'000) + "b\" has no data; download it again",
+               "m.gguf: tensor \"axx", "xx...xx", "xxb\" has no data; download it again"},
+           Row{"--top: got " + std::string(309, '9') + ", need a number from 1 to " + std::string(309, '9') +
+                   "; see --help",
+               "--top: got 99", "99, need a number from 1 to 99", "99; see --help"},
+           Row{"--include: got " + text + "; known: map, flow", "--include: got xx", "...",
+               "xx; known: map, flow"},
+           Row{"a.txt: unknown name; known: " + list + "last; see --help",
+               "a.txt: unknown name; known: name, name", "...", "last; see --help"},
+           Row{"a\n" + text + " b", "a\\x0axx", "...", "xx b"},
+           Row{list + list, "name, name", "...", "name, "},
+           Row{std::string(200'000, ';'), ";;", "...", ";;"},
+       }) {
+    const std::string line = message_line(row.message);
+    CAPTURE(line);
+    CHECK(line.size() <= 460);
+    CHECK(line.starts_with(row.begin));
+    CHECK(line.find(row.part) != std::string::npos);
+    CHECK(line.ends_with(row.end));
+  }
+  std::string accents;
+  for (int i = 0; i < 1000; ++i) accents += "\u00e9";
+  CHECK_FALSE(find_ill_formed_utf8(message_line("x" + accents)).has_value());
+  const std::string fits(460, 'x');
+  CHECK(message_line(fits) == fits);
+}
+
 TEST_CASE("a number has the noun in the singular or the plural") {
   CHECK(counted(0, "layer") == "0 layers");
   CHECK(counted(1, "layer") == "1 layer");

@@ -440,6 +440,41 @@ TEST_CASE("kind 128: npz and csv leave nothing half-written") {
   }
 }
 
+TEST_CASE("an error is one line of at most 500 characters with its file and its advice") {
+  const TempDir folder;
+  const std::string name(10'000, 'x');
+  const std::string path = "/" + name.substr(0, 3990) + "/a.json";
+  const std::string digits(309, '9');
+  const std::string option = folder.write("o.toml", "include = \"" + std::string(1'000'000, 'x') + "\"\n");
+  const std::string header = R"({")" + name + R"(":{"dtype":"F32","shape":[3],"data_offsets":[0,4]}})";
+  const std::string weights =
+      folder.write("w.safetensors", bytes_of<std::uint64_t>({header.size()}) + header + std::string(4, '\0'));
+  struct Row {
+    std::vector<std::string> arguments;
+    std::string begin, end;
+  };
+  for (const Row& row : {
+           Row{{"analyze", path, "--ids", "1"},
+               "attnctl: /xxx",
+               "xx/a.json: cannot open: File name too long\n"},
+           Row{{"weights", weights}, "attnctl: " + weights + ": ", "\n"},
+           Row{{"analyze", kLlama, "--ids", "1", "--font-size", digits + digits},
+               "attnctl: --font-size: got 99",
+               "99, need a number from 1 to 100; attnctl analyze --help shows the options\n"},
+           Row{{"analyze", kLlama, "--ids", "1", "--config-file", option},
+               "attnctl: --include: unsupported \"xx",
+               "largest_value\n"},
+       }) {
+    const RunResult result = run_attnctl(row.arguments);
+    CAPTURE(result.err);
+    CHECK(result.status != 0);
+    CHECK(result.err.size() <= 501);  // with the line end
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK(result.err.starts_with(row.begin));
+    CHECK(result.err.ends_with(row.end));
+  }
+}
+
 TEST_CASE("interrupts and kills leave the old file or the whole new one") {
   const TempDir folder;
   const std::string out = folder.write("out.json", "old").string();

@@ -263,7 +263,8 @@ study::StudyState compute_study(OpenStudy& study, Session& session, const study:
     const std::string name = escaped(*checkpoint.path);
     study::require_same_study(resumed->header(), name, beginning.header, "this command");
     if (!session.options.quiet)
-      std::fprintf(stderr, "attnctl: continues %s: %s\n", name.c_str(), resumed->done_text().c_str());
+      std::fprintf(stderr, "attnctl: %s\n",
+                   message_line(fmt::format("continues {}: {}", name, resumed->done_text())).c_str());
   }
   study::StudyState state = resumed ? std::move(*resumed) : study::StudyState(std::move(beginning.header));
   Warnings ignored;  // random_twins() repeats the warnings of open_model()
