@@ -12,14 +12,19 @@
 namespace attnctl {
 namespace {
 
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<char*>::is_always_lock_free,
+enum class SignalState { none, received, ignored, ending };  // ending: the signal handler ends the process
+
+static_assert(std::atomic<SignalState>::is_always_lock_free && std::atomic<char*>::is_always_lock_free,
               "the signal handler uses these");
-std::atomic<bool> stop_requested{false};
+std::atomic<SignalState> signal_state{SignalState::none};
 std::array<std::atomic<char*>, 64> temporary_paths{};
 constexpr int kMaxDepth = 2;  // a temporary file is in at most this number of temporary folders
 
 extern "C" void on_signal(int) {
-  if (!stop_requested.exchange(true)) return;
+  SignalState state = SignalState::none;
+  if (signal_state.compare_exchange_strong(state, SignalState::received)) return;
+  if (state != SignalState::received || !signal_state.compare_exchange_strong(state, SignalState::ending))
+    return;
   remove_temporaries();
   constexpr std::string_view kLine = "attnctl: interrupted\n";
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
@@ -29,6 +34,7 @@ extern "C" void on_signal(int) {
 }  // namespace
 
 void install_signal_handlers() {
+  signal_state = SignalState::none;
   struct sigaction stop {};
   stop.sa_handler = on_signal;  // without SA_RESTART, so that a blocked write returns
   sigfillset(&stop.sa_mask);
@@ -42,11 +48,26 @@ void install_signal_handlers() {
 }
 
 bool interrupted() noexcept {
-  return stop_requested.load(std::memory_order_relaxed) && InterruptHold::holds == 0;
+  return signal_state.load(std::memory_order_relaxed) == SignalState::received && InterruptHold::holds == 0;
 }
 
 void throw_if_interrupted() {
   if (interrupted()) fail(Status::interrupted, "interrupted");
+}
+
+void ignore_signals() noexcept {
+  if (InterruptHold::holds > 0) return;
+  SignalState state = signal_state.load();
+  while (state != SignalState::ending && !signal_state.compare_exchange_weak(state, SignalState::ignored)) {
+  }
+  while (state == SignalState::ending) ::pause();  // the handler runs in another thread
+}
+
+void throw_or_ignore_signals() {
+  if (InterruptHold::holds > 0) return;
+  SignalState state = SignalState::none;
+  if (!signal_state.compare_exchange_strong(state, SignalState::ignored) && state != SignalState::ignored)
+    fail(Status::interrupted, "interrupted");
 }
 
 std::shared_ptr<void> remember_temporary(const std::string& path) {

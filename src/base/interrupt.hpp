@@ -6,9 +6,9 @@
 namespace attnctl {
 
 /// Installs handlers for SIGINT, SIGTERM and SIGHUP. The first of these signals sets a flag. The second one
-/// calls remove_temporaries() and ends the process with status 130. SIGHUP stays ignored if it was
-/// ignored before (nohup). SIGPIPE and SIGXFSZ are ignored, so that a write fails with EPIPE or EFBIG instead
-/// of ending the process.
+/// calls remove_temporaries(), prints "attnctl: interrupted" and ends the process with status 130. After
+/// ignore_signals(), signals have no effect. SIGHUP stays ignored if it was ignored before (nohup). SIGPIPE
+/// and SIGXFSZ are ignored, so that a write fails with EPIPE or EFBIG instead of ending the process.
 void install_signal_handlers();
 
 /// Returns true after SIGINT, SIGTERM or SIGHUP was received, unless this thread has an InterruptHold.
@@ -16,8 +16,17 @@ void install_signal_handlers();
 
 void throw_if_interrupted();  // throws Error(interrupted); long loops call this function
 
-/// Hides interrupts from this thread during its lifetime, so that finished results can still be written. A
-/// Pool::run() that this thread calls also hides them from its workers.
+/// Makes later signals have no effect, because the run ends: its output is complete, or its error is printed.
+/// Does nothing if this thread has an InterruptHold.
+void ignore_signals() noexcept;
+
+/// Like ignore_signals(), but throws Error(interrupted) if a signal was received before. An output calls this
+/// function directly before it replaces the old file, so that status 130 means that the old file remains.
+void throw_or_ignore_signals();
+
+/// Hides interrupts from this thread during its lifetime, so that finished results can still be written, and
+/// keeps signals in effect when it replaces a file that is not the last output of the run. A Pool::run() that
+/// this thread calls also hides them from its workers.
 struct InterruptHold {
   InterruptHold() noexcept { ++holds; }
   ~InterruptHold() { --holds; }

@@ -19,6 +19,7 @@ namespace attnctl::cli {
 namespace {
 
 int report(Status status, const std::string& message) {
+  ignore_signals();
   std::fprintf(stderr, "attnctl: %s\n", message_line(message).c_str());
   return static_cast<int>(status);
 }

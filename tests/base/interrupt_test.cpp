@@ -3,8 +3,10 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <thread>
@@ -70,7 +72,10 @@ TEST_CASE("a second signal ends the process and removes open temporary files") {
           install_signal_handlers();
           OutputFile closed(folder.path() / "closed");
           closed.write("x");
-          closed.commit();
+          {
+            const InterruptHold hold;  // not the last output
+            closed.commit();
+          }
           const OutputFile first(folder.path() / "first");
           OutputFolder second(folder.path() / "second");
           second.open("table").write("x");
@@ -81,6 +86,68 @@ TEST_CASE("a second signal ends the process and removes open temporary files") {
   CHECK(std::filesystem::exists(folder.path() / "closed"));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()),
                       std::filesystem::directory_iterator()) == 1);
+}
+
+TEST_CASE("signals after the output was replaced have no effect, and status 130 leaves the old output") {
+  for (const bool folder_output : {false, true}) {
+    CAPTURE(folder_output);
+    const test::TempDir folder;
+    const std::filesystem::path out = folder_output ? folder.path() / "out/a" : folder.path() / "out";
+    const auto run = [&](bool signal_before) {
+      return in_child([&] {
+        install_signal_handlers();
+        std::optional<OutputFile> file;
+        std::optional<OutputFolder> tables;
+        if (folder_output) {
+          tables.emplace(folder.path() / "out");
+        } else {
+          file.emplace(out);
+        }
+        (folder_output ? tables->open("a") : *file).write(signal_before ? "before" : "after");
+        if (signal_before) std::raise(SIGINT);
+        try {
+          folder_output ? tables->commit() : file->commit();
+        } catch (const Error& error) {
+          return static_cast<int>(error.status());
+        }
+        for (const int signal : {SIGINT, SIGINT, SIGTERM}) std::raise(signal);
+        return interrupted() ? 1 : 0;
+      });
+    };
+    CHECK(run(false) == 0);
+    CHECK(test::slurp(out) == "after");
+    CHECK(run(true) == 130);
+    CHECK(test::slurp(out) == "after");
+  }
+}
+
+TEST_CASE("a signal after the error of the first one has no effect") {
+  const test::TempDir folder;
+  const std::filesystem::path errors = folder.write("err", "");
+  CHECK(in_child([&] {
+          if (std::freopen(errors.c_str(), "w", stderr) == nullptr) return 1;
+          install_signal_handlers();
+          std::raise(SIGINT);
+          ignore_signals();  // as before the message is printed
+          std::raise(SIGINT);
+          return 2;
+        }) == 2);
+  CHECK(test::slurp(errors).empty());
+}
+
+TEST_CASE("signals stay in effect after a commit with an InterruptHold") {
+  const test::TempDir folder;
+  CHECK(in_child([&] {
+          install_signal_handlers();
+          OutputFile out(folder.path() / "state");
+          std::raise(SIGINT);
+          {
+            const InterruptHold hold;
+            out.commit();
+          }
+          return interrupted() ? 0 : 1;
+        }) == 0);
+  CHECK(std::filesystem::exists(folder.path() / "state"));
 }
 
 TEST_CASE("temporary folders in each other are removed, in whichever order they were added") {

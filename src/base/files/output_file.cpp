@@ -245,7 +245,10 @@ void OutputFile::seek(std::uint64_t offset) {
 void OutputFile::commit() {
   flush();
   check_mapped_files();
-  if (in_place_) return close_checked();
+  if (in_place_) {
+    ignore_signals();
+    return close_checked();
+  }
   if (old_) {
     // Only root may change the owner. Otherwise the new file belongs to the user.
     [[maybe_unused]] const int ignored = ::fchown(descriptor_.number(), old_->st_uid, old_->st_gid);
@@ -257,7 +260,7 @@ void OutputFile::commit() {
     throw_if_interrupted();
   }
   close_checked();
-  throw_if_interrupted();
+  throw_or_ignore_signals();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno(name_, "replace", errno);
   temporary_.clear();
   sync_folder(path_.parent_path());
@@ -314,14 +317,18 @@ OutputFile& OutputFolder::open(const std::string& file) {
 void OutputFolder::commit() {
   for (const std::string& name : names_) {
     const fs::path file = staging_ / name;
-    files_.front().commit();
+    {
+      const InterruptHold hold;  // commits a file of the hidden folder, not the output
+      files_.front().commit();
+    }
+    throw_if_interrupted();
     remember(file.string());
     files_.pop_front();
     const fs::path old = path_ / name;
     std::error_code ignored;
     if (fs::is_regular_file(fs::symlink_status(old, ignored))) copy_attributes(old, file);
   }
-  throw_if_interrupted();
+  throw_or_ignore_signals();
   if (!beside_ || !replace_folder()) {
     for (const std::string& name : names_) {
       const fs::path place = path_ / name;

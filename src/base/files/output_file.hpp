@@ -49,7 +49,7 @@ class OutputFile {
   [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard output"
 
   /// Writes the buffered data, and replaces the old file or closes the output, which cannot be written
-  /// afterwards. Throws the errors of write() and of check_mapped_files().
+  /// afterwards. Then calls ignore_signals(). Throws the errors of write() and of check_mapped_files().
   void commit();
 
  private:

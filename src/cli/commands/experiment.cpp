@@ -138,10 +138,12 @@ void save_weights(const std::filesystem::path& folder, const textbook::Diversity
     for (const Tensor& tensor : textbook::diversity_weights(options, specialised, session.pool))
       writer.add(tensor.name, tensor);
     writer.close();
+    const InterruptHold hold;  // the experiment itself follows
     out.commit();
   }
   OutputFile config(folder / kSaved[2]);
   config.write(fmt::format("{{\"model_type\": \"attention\", \"heads\": {}}}\n", options.heads));
+  const InterruptHold hold;
   config.commit();
 }
 

@@ -372,7 +372,11 @@ void run_study_command(const StudyOptions& options) {
   std::optional<OutputFile> state_file;
   if (options.state) state_file.emplace(*options.state);
   const study::StudyState state = compute_study(study, session, shard, options.checkpoint);
-  if (state_file) state.write(*state_file);
+  if (state_file) {
+    std::optional<InterruptHold> hold;
+    if (output) hold.emplace();  // the results follow
+    state.write(*state_file);
+  }
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
   if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
   print_study_warnings(state, target ? &*target : nullptr, session);
@@ -473,7 +477,10 @@ void merge(const MergeOptions& options) {
   for (std::size_t i = 1; i < options.states.size(); ++i)
     state.merge(read(options.states[i]), escaped(options.states.front()), escaped(options.states[i]));
   if (!options.partial && !state.complete()) refuse_partial(state, shards, std::move(unfinished));
-  if (state_file) state.write(*state_file);
+  if (state_file) {
+    const InterruptHold hold;  // the results follow
+    state.write(*state_file);
+  }
   output.write(finished_study(state, false, session));
   print_study_warnings(state, &target, session);
 }
