@@ -22,9 +22,28 @@ bool is_number(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
 }
 
-bool runs_as_formula(std::string_view text) {
-  constexpr std::string_view beginnings = "=+-@\t\r\n";
-  return text.size() > 1 && beginnings.find(text.front()) != std::string_view::npos && !is_number(text);
+bool runs_as_formula(std::string_view text, bool inside) {
+  constexpr std::string_view kBeginnings[] = {"=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"};
+  const auto begins = [&](std::string_view sign) {
+    return text.size() > sign.size() && text.starts_with(sign);
+  };
+  return (std::ranges::any_of(kBeginnings, begins) ||
+          (!inside && text.size() > 1 && text.find_first_of("\t\r\n") == 0)) &&
+         !is_number(text);
+}
+
+/// Adds ' before each formula at the beginning of a text or after a semicolon, at which some spreadsheet
+/// programs split lines. Also before '=, so that different texts have different cells.
+std::string guarded(std::string_view text) {
+  std::string out;
+  for (bool inside = false; !text.empty(); inside = true) {
+    const std::size_t quotes = std::min(text.find_first_not_of('\''), text.size());
+    if (runs_as_formula(text.substr(quotes), inside)) out += '\'';
+    const std::size_t end = std::min(text.find(';'), text.size() - 1) + 1;
+    out += text.substr(0, end);
+    text.remove_prefix(end);
+  }
+  return out;
 }
 
 /// Escapes control characters except tabs and line ends, and bytes that are not UTF-8.
@@ -40,7 +59,9 @@ std::string printable(std::string_view text) {
 }
 
 bool is_plain_field(std::string_view text, char separator) {
-  const auto plain = [separator](char c) { return c >= '.' && c <= '~' && c != '=' && c != separator; };
+  const auto plain = [separator](char c) {
+    return c >= '.' && c <= '~' && c != '=' && c != ';' && c != separator;
+  };
   return !text.empty() && std::ranges::all_of(text, plain) && text.front() != '@';
 }
 
@@ -121,8 +142,7 @@ void append_csv_text(std::string& line, std::string_view text, char separator) {
     line += text;
     return;
   }
-  std::string field = runs_as_formula(text) ? "'" : "";
-  field += printable(text);
+  const std::string field = printable(guarded(text));
   const bool quoted = field.empty() || field.find(separator) != std::string::npos ||
                       field.find_first_of("\"\r\n") != std::string::npos;
   if (quoted) line += '"';

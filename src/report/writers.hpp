@@ -109,8 +109,9 @@ void append_json_string(std::string& text, std::string_view value);
 /// non-finite cells are empty; an empty text is written as "". Text cells are made safe:
 ///
 /// - Control characters except tabs and line ends, and bytes that are not UTF-8, are replaced by \xNN.
-/// - A leading ' is added to a text of at least two characters that begins with = + - @, a tab or a line end
-/// and is not a number, so that no spreadsheet program runs it as a formula.
+/// - A leading ' is added to a text of at least two characters that begins with = + - @ (also full-width), a
+/// tab or a line end and is not a number, so that no spreadsheet program runs it as a formula. It is also
+/// added to such a text with ' before it, and after a semicolon before = + - @ (also full-width).
 ///
 /// Formats rows in parallel if options.pool is not null. Only a limited number of rows is in memory at a
 /// time. Returns the number of cells left empty because they are NaN or infinite (see count_non_finite).
