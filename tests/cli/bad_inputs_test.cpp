@@ -445,7 +445,7 @@ TEST_CASE("an error is one line of at most 500 characters with its file and its 
   const std::string name(10'000, 'x');
   const std::string path = "/" + name.substr(0, 3990) + "/a.json";
   const std::string digits(309, '9');
-  const std::string option = folder.write("o.toml", "include = \"" + std::string(1'000'000, 'x') + "\"\n");
+  const std::string option = folder.write("o.toml", "measures = \"" + std::string(1'000'000, 'x') + "\"\n");
   const std::string header = R"({")" + name + R"(":{"dtype":"F32","shape":[3],"data_offsets":[0,4]}})";
   const std::string weights =
       folder.write("w.safetensors", bytes_of<std::uint64_t>({header.size()}) + header + std::string(4, '\0'));
@@ -461,9 +461,10 @@ TEST_CASE("an error is one line of at most 500 characters with its file and its 
            Row{{"analyze", kLlama, "--ids", "1", "--font-size", digits + digits},
                "attnctl: --font-size: got 99",
                "99, need a number from 1 to 100; attnctl analyze --help shows the options\n"},
-           Row{{"analyze", kLlama, "--ids", "1", "--config-file", option},
-               "attnctl: --include: unsupported \"xx",
-               "largest_value\n"},
+           Row{{"study", "data/tiny-bert", "--input", "data/treebank.conllu", "--config-file", option},
+               "attnctl: --measures: unsupported \"xx",
+               "xx\"; known: metrics, positional, special, repeats, rare, distance, pairs, rollout, syntax, "
+               "coreference, probe, roles\n"},
        }) {
     const RunResult result = run_attnctl(row.arguments);
     CAPTURE(result.err);
