@@ -259,7 +259,7 @@ void run_study(const StudyRun& run, StudyState& state) {
       ++blocks_read;
       if (!run.shard.has(block->number)) continue;
       const std::lock_guard state_lock(adding);
-      if (!state.has(block->number)) return block;
+      if (!state.done().contains(block->number)) return block;
     }
     return std::nullopt;
   };
@@ -285,7 +285,7 @@ void run_study(const StudyRun& run, StudyState& state) {
     if (error.status() != Status::interrupted || !run.checkpoint) throw;
     write_checkpoint();
     fail(Status::interrupted, "interrupted; {} has {}; run the same command to continue",
-         escaped(run.checkpoint->string()), counted(state.blocks_done(), "block"));
+         escaped(run.checkpoint->string()), counted(state.done().size(), "block"));
   }
   Warnings of_texts;
   input.encoder.checks.warn(of_texts);

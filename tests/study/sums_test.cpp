@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,7 +20,10 @@
 #include "base/text.hpp"
 #include "study/measure.hpp"
 #include "study/measures/relations.hpp"
+#include "study/state/block_set.hpp"
 #include "study/state/state_io.hpp"
+#include "study/state/study_state.hpp"
+#include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
@@ -158,6 +165,98 @@ TEST_CASE("truncated and damaged states are refused") {
   QuantityMoments other(kCases[1].bins);
   StateReader in(bytes, "other");
   CHECK_THROWS_WITH_AS(other.load(in), doctest::Contains("histogram bins: got"), Error);
+}
+
+TEST_CASE("a set of blocks agrees with a set of numbers") {
+  Random random(5);
+  const auto draw = [&](std::uint64_t below) { return random.next() % below; };
+  BlockSet set;
+  std::set<std::uint64_t> naive;
+  for (int i = 0; i < 200; ++i) {
+    const std::uint64_t first = draw(300);
+    const std::uint64_t last = first + 1 + draw(4);
+    std::optional<std::uint64_t> common;
+    for (std::uint64_t block = last; block-- > first;) {
+      if (naive.contains(block)) common = block;
+    }
+    for (std::uint64_t block = first; !common && block < last; ++block) naive.insert(block);
+    CHECK(set.insert(first, last) == common);
+  }
+  CHECK(set.size() == naive.size());
+  std::vector<std::uint64_t> missing;
+  std::size_t runs = 0;
+  for (std::uint64_t block = 0; block < 310; ++block) {
+    CHECK(set.contains(block) == naive.contains(block));
+    if (!naive.contains(block)) missing.push_back(block);
+    if (naive.contains(block) && !naive.contains(block + 1)) ++runs;
+  }
+  CHECK(set.runs().size() == runs);
+  CHECK(set.missing(310, 1000) == missing);
+  CHECK(set.missing(310, 3).size() == 3);
+  CHECK(set.step() == *std::next(naive.begin()) - *naive.begin());
+}
+
+TEST_CASE("a set of blocks repeats if each shard has all of its blocks or none") {
+  BlockSet set;
+  for (const std::uint64_t block : {1U, 2U, 5U, 6U, 9U}) set.insert(block, block + 1);
+  CHECK(set.repeats(4, 10));
+  CHECK_FALSE(set.repeats(4, 11));
+  CHECK_FALSE(set.repeats(3, 10));
+}
+
+/// Returns a state file with the block `block` and `null_models` random models.
+std::string state_file(std::uint64_t block, std::size_t null_models) {
+  StudyHeader header;
+  header.shape.heads.emplace_back().name = "0.0";
+  header.measures = parse_measures("positional");
+  header.null_models = null_models;
+  StudyState state(std::move(header));
+  CorpusBlock corpus;
+  corpus.number = block;
+  state.add(corpus, state.make_block_measures(), {}, "kernel");
+  const TempDir folder;
+  OutputFile out(folder.path() / "a.state");
+  state.write(out);
+  return slurp(folder.path() / "a.state");
+}
+
+/// Replaces a byte of a state by a number, and corrects the checksum. The byte is `after` bytes after the
+/// first one that differs from `other`.
+std::string forged(const std::string& state, const std::string& other, std::size_t after,
+                   std::uint64_t number) {
+  constexpr std::string_view kMagic = "attnctl study\n";
+  StateReader in(std::string_view(state).substr(kMagic.size()), "state");
+  StateReader reference(std::string_view(other).substr(kMagic.size()), "other");
+  StateWriter out;
+  out.number(in.number());
+  (void)reference.number();
+  std::string content = in.text();
+  const auto differs = std::ranges::mismatch(content, reference.text()).in1 - content.begin();
+  StateWriter value;
+  value.number(number);
+  content.replace(static_cast<std::size_t>(differs) + after, 1, value.bytes());
+  out.text(content);
+  out.number(content_hash(content));
+  return std::string(kMagic) + out.bytes();
+}
+
+TEST_CASE("a state may promise many blocks, but not more random models than it holds") {
+  const TempDir folder;
+  const auto read = [&](const std::string& bytes) {
+    return StudyState::read(folder.write("forged.state", bytes));
+  };
+  const std::string state = state_file(0, 1);
+  const std::string next_block = state_file(1, 1);  // differs in the gap before the run, before its length
+  const StudyState many = read(forged(state, next_block, 1, 99'999'999));
+  CHECK(many.done().size() == 99'999'999);
+  CHECK(many.done().runs().size() == 1);
+  CHECK(many.done().missing(100'000'000, 5) == std::vector<std::uint64_t>{99'999'999});
+  check_refusal([&] { (void)read(forged(state, next_block, 1, 100'000'001)); }, Status::bad_input,
+                {"there are too many blocks"});
+  check_refusal([&] { (void)read(forged(state, next_block, 1, 0)); }, Status::bad_input,
+                {"a run of blocks is empty"});
+  check_refusal([&] { (void)read(forged(state, state_file(0, 2), 0, 100)); }, Status::bad_input,
+                {"forged.state: the study state is damaged: the file ends too early"});
 }
 
 TEST_CASE("values are restored from a state") {

@@ -378,7 +378,8 @@ void run_study_command(const StudyOptions& options) {
     state.write(*state_file);
   }
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
-  if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
+  if (!state.done().contains(0))
+    study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
   print_study_warnings(state, target ? &*target : nullptr, session);
 }
 
@@ -394,15 +395,14 @@ struct MergeOptions : CommandOptions {
 void refuse_partial(const study::StudyState& state, std::uint64_t shards, std::vector<std::string> problems) {
   const std::uint64_t blocks = state.blocks().value_or(0);
   // If all states are finished, each shard must be whole: it has all of its blocks or none.
-  for (std::uint64_t block = shards; shards > 0 && problems.empty() && block < blocks; ++block)
-    if (state.has(block) != state.has(block % shards)) shards = 0;
-  for (const std::uint64_t shard : state.missing(shards, 100))
+  if (problems.empty() && !state.done().repeats(shards, blocks)) shards = 0;
+  for (const std::uint64_t shard : state.done().missing(shards, 100))
     problems.push_back(fmt::format("shard {}/{} is missing", shard + 1, shards));
   if (problems.empty())
     problems.push_back(
-        fmt::format("blocks are missing (the first: {})", fmt::join(state.missing(blocks, 5), ", ")));
+        fmt::format("blocks are missing (the first: {})", fmt::join(state.done().missing(blocks, 5), ", ")));
   fail(Status::bad_input, "{}: {}{} blocks are done; give the finished states of all shards, or --partial",
-       shown(fmt::format("{}", fmt::join(problems, ", "))), state.blocks_done(),
+       shown(fmt::format("{}", fmt::join(problems, ", "))), state.done().size(),
        blocks == 0 ? "" : fmt::format(" of {}", blocks));
 }
 
@@ -438,7 +438,7 @@ void list_states(const MergeOptions& options) {
   for (const std::filesystem::path& file : files) {
     const auto state = study::StudyState::read(file);
     const std::optional<std::uint64_t> blocks = state.blocks();
-    rows.push_back({file.string(), state.header().model_path, count_cell(state.blocks_done()),
+    rows.push_back({file.string(), state.header().model_path, count_cell(state.done().size()),
                     blocks ? count_cell(*blocks) : Cell(), blocks.has_value()});
   }
   const Table table = make_table("states", {"file", "model", "blocks", "of", "finished"}, std::move(rows));
@@ -470,7 +470,7 @@ void merge(const MergeOptions& options) {
   const auto read = [&](const std::string& file) {
     study::StudyState state = study::StudyState::read(file);
     if (!state.blocks()) unfinished.push_back(escaped(file) + " is not finished");
-    if (state.blocks() && shards == 0) shards = state.step();
+    if (state.blocks() && shards == 0) shards = state.done().step();
     return state;
   };
   study::StudyState state = read(options.states.front());

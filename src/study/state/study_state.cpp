@@ -15,6 +15,7 @@ constexpr std::string_view kMagic = "attnctl study\n";
 constexpr std::uint64_t kVersion = 3;
 constexpr std::size_t kMaxFileSize = std::size_t{1} << 31;
 constexpr std::uint64_t kMaxNulls = 1000;
+constexpr std::uint64_t kMaxBlocks = 100'000'000;
 
 void save_header(StateWriter& out, const StudyHeader& header) {
   save_list(out, header.identity);
@@ -63,33 +64,26 @@ StudyHeader load_header(StateReader& in) {
 }
 
 /// Writes the block numbers as runs of consecutive numbers: the gap before each run and its length.
-void save_blocks(StateWriter& out, const std::set<std::uint64_t>& blocks) {
-  // For each run, its first block and the block after its last block.
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
-  for (const std::uint64_t block : blocks) {
-    if (runs.empty() || runs.back().second != block) runs.emplace_back(block, block);
-    runs.back().second = block + 1;
-  }
-  out.number(runs.size());
+void save_blocks(StateWriter& out, const BlockSet& blocks) {
+  out.number(blocks.runs().size());
   std::uint64_t end = 0;
-  for (const auto& [first, last] : runs) {
+  for (const auto& [first, last] : blocks.runs()) {
     out.number(first - end);
     out.number(last - first);
     end = last;
   }
 }
 
-std::set<std::uint64_t> load_blocks(StateReader& in) {
-  constexpr std::uint64_t max_blocks = 100'000'000;
-  std::set<std::uint64_t> blocks;
+BlockSet load_blocks(StateReader& in) {
+  BlockSet blocks;
   std::uint64_t end = 0;
   for (std::size_t left = in.count(); left > 0; --left) {
     const std::uint64_t gap = in.number();
     const std::uint64_t length = in.number();
-    if (gap > max_blocks || length > max_blocks || end + gap + length > max_blocks)
+    if (gap > kMaxBlocks || length > kMaxBlocks || end + gap + length > kMaxBlocks)
       in.damaged("there are too many blocks");
-    for (std::uint64_t block = end + gap; block < end + gap + length; ++block)
-      blocks.insert(blocks.end(), block);
+    if (length == 0) in.damaged("a run of blocks is empty");
+    blocks.insert(end + gap, end + gap + length);
     end += gap + length;
   }
   return blocks;
@@ -196,7 +190,8 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
 
 void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
                      const std::vector<Warning>& warnings, const std::string& kernel) {
-  if (!done_.insert(block.number).second) throw std::logic_error("a block of a study was added twice");
+  if (done_.insert(block.number, block.number + 1))
+    throw std::logic_error("a block of a study was added twice");
   measures_.merge(measures);
   merge_state(counts_, block.counts);
   for (std::size_t i = 0; i < block.skipped.size(); ++i)
@@ -220,18 +215,18 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
   // Takes the paths from the state with the lowest block, so that the order of merging does not matter.
   const auto rank = [](const StudyState& state) {
     const std::uint64_t lowest =
-        state.done_.empty() ? std::numeric_limits<std::uint64_t>::max() : *state.done_.begin();
+        state.done_.empty() ? std::numeric_limits<std::uint64_t>::max() : state.done_.runs().begin()->first;
     return std::tuple(lowest, state.header().model_path, state.header().files);
   };
   if (rank(other) < rank(*this)) {
     header_->model_path = other.header().model_path;
     header_->files = other.header().files;
   }
-  for (const std::uint64_t block : other.done_) {
-    if (!done_.insert(block).second)
+  for (const auto& [first, last] : other.done_.runs()) {
+    if (const auto block = done_.insert(first, last))
       fail(Status::bad_input,
            "{}: block {} is also in an earlier state file; merge only states of different blocks", other_name,
-           block);
+           *block);
   }
   if (other.blocks_) end_corpus(*other.blocks_, other.tokens_hash_);
   measures_.merge(other.measures_);
@@ -323,18 +318,19 @@ void StudyState::save(StateWriter& out) const {
   for (const Measure* const measure : measures_.all()) measure->save(out);
 }
 
-void StudyState::load(StateReader& in) {
-  done_ = load_blocks(in);
+StudyState::StudyState(StateReader& in)
+    : header_(std::make_unique<StudyHeader>(load_header(in))), done_(load_blocks(in)) {
   const bool known = in.flag();
   const std::uint64_t blocks = in.number();
   if (known) blocks_ = blocks;
-  if (known && !done_.empty() && *done_.rbegin() >= blocks) in.damaged("the number of a block is too large");
+  if (known && (blocks > kMaxBlocks || (!done_.empty() && done_.runs().rbegin()->second > blocks)))
+    in.damaged("the number of a block is too large");
   tokens_hash_ = in.number();
   load_state(in, counts_);
   load_state(in, skipped_);
   load_state(in, warnings_);
   for (std::size_t left = in.count(); left > 0; --left) kernels_.insert(in.text());
-  for (Measure* const measure : measures_.all()) measure->load(in);
+  measures_ = StudyMeasures(*header_, &in);
   if (!in.at_end()) in.damaged("there are bytes after the end");
 }
 
@@ -366,9 +362,7 @@ StudyState StudyState::read(const std::filesystem::path& path) {
   outer.expect(content_hash(content), "checksum");
   if (!outer.at_end()) outer.damaged("there are bytes after the end");
   StateReader in(content, name);
-  StudyState state(load_header(in));
-  state.load(in);
-  return state;
+  return StudyState(in);
 }
 
 std::string kernel_names(const StudyState& state) {
@@ -384,7 +378,7 @@ Results study_results(const StudyState& state, Pool& pool) {
     if (name == "path") value = header.model_path;
   }
   Record summary;
-  summary.set("blocks", state.blocks_done()).set("of", state.blocks());
+  summary.set("blocks", state.done().size()).set("of", state.blocks());
   const Table strongest = strongest_table(found, header.shape);
   summary.set("strongest", strongest);
   for (const auto& [name, value] : found.summary.fields) summary.set(name, value);

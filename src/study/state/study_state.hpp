@@ -21,6 +21,7 @@
 #include "base/text.hpp"
 #include "results/results.hpp"
 #include "study/measure.hpp"
+#include "study/state/block_set.hpp"
 #include "study/state/state_io.hpp"
 
 namespace attnctl::study {
@@ -57,12 +58,22 @@ struct StudyMeasures {
   Measures shuffled;  // on sentences with shuffled tokens, [shuffled_measures()], merged over all repetitions
   std::vector<Measures> nulls;  // on random models, [null_models, measures that give evidence]
 
-  /// Creates empty measures. `header` must outlive them.
-  explicit StudyMeasures(const StudyHeader& header)
-      : own(make_measures(header.measures, header.shape)),
-        shuffled(make_measures(header.shuffled_measures(), header.shape)) {
+  StudyMeasures() = default;
+  /// Creates empty measures or, with `in`, reads them. `header` must outlive them.
+  explicit StudyMeasures(const StudyHeader& header, StateReader* in = nullptr) {
+    // Reads each measure before the next list is made, so that a short file does not take much memory,
+    // whatever number of random models its header promises.
+    const auto make = [&](const std::vector<const MeasureRow*>& rows) {
+      Measures measures = make_measures(rows, header.shape);
+      for (const auto& measure : measures) {
+        if (in != nullptr) measure->load(*in);
+      }
+      return measures;
+    };
+    own = make(header.measures);
+    shuffled = make(header.shuffled_measures());
     for (std::size_t i = 0; i < header.null_models; ++i)
-      nulls.push_back(make_measures(header.measures_with(&MeasureRow::gives_evidence), header.shape));
+      nulls.push_back(make(header.measures_with(&MeasureRow::gives_evidence)));
   }
   /// Returns all measures, in the order of the state file.
   [[nodiscard]] std::vector<Measure*> all() const {
@@ -90,8 +101,7 @@ class StudyState {
       : header_(std::make_unique<StudyHeader>(std::move(header))), measures_(*header_) {}
 
   [[nodiscard]] const StudyHeader& header() const { return *header_; }
-  [[nodiscard]] bool has(std::uint64_t block) const { return done_.contains(block); }
-  [[nodiscard]] std::size_t blocks_done() const { return done_.size(); }
+  [[nodiscard]] const BlockSet& done() const { return done_; }
   /// Returns the number of all blocks, of the corpus and of the probe; nullopt: no run has reached the end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   /// Returns "5 of 12 blocks are done", or "5 blocks are done" if the number of all blocks is unknown.
@@ -100,17 +110,6 @@ class StudyState {
     return counted(done_.size(), "block is done", "blocks are done");
   }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
-  /// Returns the difference of the two lowest blocks done (N for a finished shard I/N); 0: fewer than two.
-  [[nodiscard]] std::uint64_t step() const {
-    return done_.size() < 2 ? 0 : *std::next(done_.begin()) - *done_.begin();
-  }
-  [[nodiscard]] std::vector<std::uint64_t> missing(std::uint64_t end, std::size_t count) const {
-    std::vector<std::uint64_t> missing;
-    for (std::uint64_t block = 0; block < end && missing.size() < count; ++block) {
-      if (!has(block)) missing.push_back(block);
-    }
-    return missing;
-  }
   [[nodiscard]] const CorpusCounts& counts() const { return counts_; }
   [[nodiscard]] const auto& skipped() const { return skipped_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
@@ -130,7 +129,7 @@ class StudyState {
                   const std::vector<Warning>& warnings = {}) {
     blocks_ = blocks;
     tokens_hash_ = tokens_hash;
-    if (!has(0)) return;
+    if (!done_.contains(0)) return;
     for (const Warning& warning : warnings) warnings_[warning.code] = {0, warning.message, warning.count};
   }
 
@@ -167,14 +166,14 @@ class StudyState {
     while (skipped_.size() > kListed) skipped_.erase(std::prev(skipped_.end()));
   }
   void save(StateWriter& out) const;
-  void load(StateReader& in);
+  explicit StudyState(StateReader& in);
 
   /// Largest number of bad sentences that are listed; all of them are counted.
   static constexpr std::size_t kListed = 100;
 
   std::unique_ptr<StudyHeader> header_;  // measures refer to its shape
   StudyMeasures measures_;
-  std::set<std::uint64_t> done_;
+  BlockSet done_;
   std::optional<std::uint64_t> blocks_;
   std::uint64_t tokens_hash_ = 0;  // valid if blocks_ is known
   CorpusCounts counts_;
