@@ -8,11 +8,15 @@
 #include "base/text.hpp"
 #include "input/conllu.hpp"
 #include "input/json_inputs.hpp"
+#include "tokenizer/tokenizer.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::input {
 
-constexpr std::size_t kLongestBlock = std::size_t{1} << 30;
+constexpr std::size_t kLongestFile = std::size_t{1} << 30;
+/// Longest line or sentence of a file. Escapes in JSON and the columns of CoNLL-U make it longer than its
+/// text.
+constexpr std::size_t kLongestInput = 4 * tokenizer::kLongestText;
 
 void require_utf8(std::string_view text, const TextPlace& place) {
   const auto bad = find_ill_formed_utf8(text);
@@ -33,7 +37,7 @@ void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {
 TextBlock read_whole(const std::filesystem::path& path) {
   InputStream stream(path);
   // A separate statement, because GCC 12 would destroy the TextPlace below twice if read_all() threw.
-  std::string text = stream.read_all(kLongestBlock);
+  std::string text = stream.read_all(kLongestFile);
   return {{stream.name(), 0, 1}, std::move(text)};
 }
 
@@ -74,9 +78,9 @@ std::size_t TextBlocks::find_end() const {
 bool TextBlocks::next(TextBlock& block) {
   std::size_t end = find_end();
   for (; end == 0 && !at_end_; end = find_end()) {
-    if (pending_.size() > kLongestBlock) {
+    if (pending_.size() > kLongestInput) {
       refuse(place_.file, "line {}: an input is longer than {} bytes; split it into several inputs",
-             place_.line, kLongestBlock);
+             place_.line, kLongestInput);
     }
     fill();
   }
@@ -97,8 +101,11 @@ std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const 
     require_utf8(text, place);
     skip_byte_order_mark(text, place);
     std::uint64_t blank = 0;
-    while (!text.empty()) {
+    for (std::uint64_t number = place.line; !text.empty(); ++number) {
       const std::string_view line = take_line(text);
+      if (line.size() > tokenizer::kLongestText)
+        refuse(place.file, "line {}: the text has {} bytes, need at most {}; split it into several lines",
+               number, line.size(), tokenizer::kLongestText);
       if (tokenizer::unicode::white_space_end(line, 0) == line.size()) {
         ++blank;
       } else {

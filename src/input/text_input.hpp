@@ -59,8 +59,8 @@ class TextBlocks {
   TextBlocks(const std::filesystem::path& path, InputFormat format, std::size_t block_bytes = kBlockBytes);
 
   /// Reads the next block into `block`. Returns false at the end of the file. Throws the errors of
-  /// InputStream::read(), and Error(bad_input) if a line or a sentence is too long: up to 1 GiB is always
-  /// allowed, more than 2 GiB never.
+  /// InputStream::read(), and Error(bad_input) if a line or a sentence is too long: up to 64 MiB is always
+  /// allowed, more than 128 MiB never.
   [[nodiscard]] bool next(TextBlock& block);
 
   [[nodiscard]] const InputStream& stream() const { return stream_; }
@@ -96,8 +96,9 @@ struct TextInput {
 /// - conllu: one text per sentence; its id is sent_id.
 ///
 /// Skips a byte order mark, except in json and jsonl, where it is an error (RFC 8259). Throws
-/// Error(bad_input) with the byte offset if the text is not UTF-8, and with the line number or JSON pointer
-/// if it does not have the format.
+/// Error(bad_input) with the byte offset if the text is not UTF-8, with the line number if a line of txt is
+/// longer than tokenizer::kLongestText, and with the line number or JSON pointer if the text does not have
+/// the format.
 std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const TextPlace& place,
                                std::vector<TextInput>& inputs);
 

@@ -1,6 +1,5 @@
 #include "tokenizer/tokenizer.hpp"
 
-#include <limits>
 #include <utility>
 
 #include "base/error.hpp"
@@ -20,9 +19,9 @@ auto make_optional(const PartConfig& document, std::string_view key, Make make) 
 }
 
 void require_text(std::string_view text) {
-  if (text.size() >= std::numeric_limits<std::uint32_t>::max()) {
-    fail(Status::limit, "the text has {} bytes, need at most 4294967294; split it into several inputs",
-         text.size());
+  if (text.size() > kLongestText) {
+    fail(Status::bad_input, "the text has {} bytes, need at most {}; split it into several inputs",
+         text.size(), kLongestText);
   }
   if (const auto invalid = find_ill_formed_utf8(text)) {
     fail(Status::bad_input, "text: @byte {}: not UTF-8; convert the text to UTF-8", *invalid);

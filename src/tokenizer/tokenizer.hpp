@@ -16,6 +16,9 @@ namespace attnctl::tokenizer {
 
 struct TokenizerFile;
 
+/// Largest size of a text in bytes. Tokenizing takes up to about 150 bytes of memory per byte of the text.
+inline constexpr std::size_t kLongestText = std::size_t{16} << 20;
+
 /// The code points [begin, end) of a text.
 struct TextRange {
   std::uint32_t begin = 0;
@@ -62,9 +65,9 @@ class Tokenizer {
   [[nodiscard]] StatePtr make_state() const;
   /// Encodes a text or a pair of texts, with the special tokens of the post-processor, and replaces the
   /// content of `encoding` by the result. Throws Error(bad_input) if a text is not UTF-8 (with the byte
-  /// offset) or the tokenizer cannot encode it, for example because it has no unknown token. Throws
-  /// Error(limit) if a text has more than 2^32 - 2 bytes (2 GiB or more if Oniguruma must search it), or if
-  /// the normalizer or the pre-tokenizer makes it far longer.
+  /// offset), has more than kLongestText bytes, or cannot be encoded, for example because the tokenizer has
+  /// no unknown token. Throws Error(limit) if the normalizer or the pre-tokenizer makes the text far longer
+  /// or has too many steps.
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
   [[nodiscard]] const Vocabulary& vocabulary() const;

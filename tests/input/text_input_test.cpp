@@ -11,6 +11,7 @@
 #include "input/words.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
+#include "tokenizer/tokenizer.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
@@ -118,6 +119,13 @@ TEST_CASE("errors of invalid text input give its position") {
     CAPTURE(row.text);
     check_refusal([&] { (void)read(row.text, row.format); }, Status::bad_input, {row.says});
   }
+}
+
+TEST_CASE("a line that is longer than a text may be is an error that names the line") {
+  const std::string longest(tokenizer::kLongestText, 'a');
+  CHECK(read("b\n\n" + longest + "\n", InputFormat::txt).size() == 2);
+  check_refusal([&] { (void)read("b\n\n" + longest + "a\n", InputFormat::txt); }, Status::bad_input,
+                {"x: line 13: the text has 16777217 bytes, need at most 16777216; split it"});
 }
 
 TEST_CASE("ids are numbers by default, and repeated ids are rejected") {
