@@ -19,6 +19,7 @@
 #include "support/temp_dir.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/models/token_model.hpp"
+#include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::test {
@@ -332,6 +333,56 @@ TEST_CASE("vocabularies are read from each kind of file") {
   SUBCASE("none") {
     CHECK(read_vocabulary({dir.path()}).empty());
   }
+}
+
+TEST_CASE("a text that is too long is an error") {
+  const TempDir dir;
+  dir.write("tokenizer.json", model(R"("type": "WordLevel", "unk_token": "a", "vocab": {"a": 0})"));
+  const Tokenizer tokenizer = Tokenizer::open({dir.path()});
+  const auto state = tokenizer.make_state();
+  Encoding encoding;
+  std::string text(kLongestText, 'a');
+  tokenizer.encode(text, std::nullopt, *state, encoding);
+  CHECK(encoding.size() == 1);
+  text += 'a';
+  check_refusal([&] { tokenizer.encode(text, std::nullopt, *state, encoding); }, Status::bad_input,
+                {"the text has 16777217 bytes, need at most 16777216; split it"});
+}
+
+TEST_CASE("very many added tokens and roles keep their order and ids") {
+  constexpr int kTokens = 20'000;
+  const TempDir dir;
+  dir.write("tokenizer.json", model(R"("type": "WordLevel", "unk_token": "a", "vocab": {"a": 0})"));
+  std::string members;
+  const auto add = [&](int i, std::string_view key, std::string_view value) {
+    members += fmt::format("{}\"{}\": {}", members.empty() ? "" : ", ", fmt::format(fmt::runtime(key), i),
+                           fmt::format(fmt::runtime(value), i));
+  };
+  SUBCASE("added_tokens_decoder") {
+    for (int i = kTokens; i > 0; --i) add(i, "{}", R"({{"content": "<{}>"}})");
+    dir.write("tokenizer_config.json", "{\"added_tokens_decoder\": {" + members + "}}");
+  }
+  SUBCASE("added_tokens.json") {
+    for (int i = kTokens; i > 0; --i) add(i, "<{}>", "{}");
+    dir.write("added_tokens.json", "{" + members + "}");
+  }
+  SUBCASE("roles") {
+    for (int i = 1; i <= kTokens; ++i) add(i, "{}_token", R"("<{}>")");
+    dir.write("tokenizer_config.json", "{" + members + "}");
+  }
+  SUBCASE("extra special tokens") {
+    for (int i = 1; i <= kTokens; ++i) add(i, "role {}", R"("<{}>")");
+    dir.write("tokenizer_config.json", "{\"extra_special_tokens\": {" + members + "}}");
+  }
+  const auto file = read_tokenizer_file({dir.path()});
+  REQUIRE(file.has_value());
+  REQUIRE(file->added_tokens.size() == kTokens);
+  bool equal = true;
+  for (int i = 1; i <= kTokens; ++i) {
+    const AddedToken& token = file->added_tokens[static_cast<std::size_t>(i - 1)];
+    equal = equal && token.id == i && token.content == fmt::format("<{}>", i);
+  }
+  CHECK(equal);
 }
 
 TEST_CASE("a damaged vocabulary is an error that names its file") {

@@ -277,16 +277,22 @@ TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory)
 
 TokenizerConfig::TokenizerConfig(std::string name, Json options)
     : name_(std::move(name)), options_(std::move(options)) {
-  for (const char* const role : kRoles) roles_[role] = std::nullopt;
+  for (const char* const role : kRoles) (void)token_of_role(role);
   read_roles(this->options());
+}
+
+std::optional<AddedToken>& TokenizerConfig::token_of_role(const std::string& role) {
+  const auto [index, is_new] = role_indices_.try_emplace(role, roles_.size());
+  if (is_new) roles_.emplace_back(role, std::nullopt);
+  return roles_[index->second].second;
 }
 
 void TokenizerConfig::read_roles(const PartConfig& document) {
   for (const auto& [key, value] : document.node().items()) {
     if (!key.ends_with("_token")) continue;
     if (is_token(value)) {
-      roles_[key] = token_of(document.at(key));
-      roles_[key]->special = true;
+      token_of_role(key) = token_of(document.at(key));
+      token_of_role(key)->special = true;
     } else if (is_usual(key) && !value.is_null()) {  // not an option such as add_bos_token
       document.refuse(key, kNeedsToken);
     }
@@ -308,15 +314,16 @@ void TokenizerConfig::read_added(const PartConfig& document) {
 }
 
 std::string TokenizerConfig::token(std::string_view role) const {
-  const auto found = roles_.find(std::string(role));
-  return found == roles_.end() || !found->second ? std::string() : found->second->content;
+  const auto found = role_indices_.find(std::string(role));
+  if (found == role_indices_.end() || !roles_[found->second].second) return {};
+  return roles_[found->second].second->content;
 }
 
 void TokenizerConfig::set_defaults(
     std::initializer_list<std::pair<std::string_view, std::string_view>> tokens) {
   for (const auto& [name, token] : tokens) {
-    std::optional<AddedToken>& role = roles_[std::string(name)];
-    if (!role) role = AddedToken{.content = std::string(token), .special = true};
+    std::optional<AddedToken>& known = token_of_role(std::string(name));
+    if (!known) known = AddedToken{.content = std::string(token), .special = true};
   }
 }
 

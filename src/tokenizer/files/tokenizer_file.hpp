@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,7 @@ class TokenizerConfig {
   [[nodiscard]] std::vector<AddedToken> tokens() const;
 
  private:
+  std::optional<AddedToken>& token_of_role(const std::string& role);  // adds the role if it is new
   void read_roles(const PartConfig& document);
   void read_added(const PartConfig& document);
 
@@ -63,7 +65,8 @@ class TokenizerConfig {
   nlohmann::ordered_json options_;
   std::map<std::int64_t, AddedToken> by_id_;
   // The token of each role, in the order of insertion, the seven usual roles first; nullopt: no token.
-  nlohmann::ordered_map<std::string, std::optional<AddedToken>> roles_;
+  std::vector<std::pair<std::string, std::optional<AddedToken>>> roles_;
+  std::unordered_map<std::string, std::size_t> role_indices_;  // role -> index in `roles_`
   std::vector<AddedToken> extra_;
 };
 

@@ -31,8 +31,16 @@ std::string PartConfig::place() const {
 }
 
 const PartConfig::Json* PartConfig::find(std::string_view key) const {
-  const auto found = node_->find(std::string(key));  // end() if the value is not an object
-  return found == node_->end() ? nullptr : &*found;
+  if (!node_->is_object()) return nullptr;
+  const auto& members = node_->get_ref<const Json::object_t&>();
+  // A Json object is a list. The search begins after the last member found, so that a loop over all members
+  // does not search the whole list for each.
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (next_ >= members.size()) next_ = 0;
+    const auto& [name, value] = members.begin()[static_cast<std::ptrdiff_t>(next_++)];
+    if (name == key) return &value;
+  }
+  return nullptr;
 }
 
 template <typename IsValid>

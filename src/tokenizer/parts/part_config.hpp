@@ -16,7 +16,7 @@ namespace attnctl::tokenizer {
 /// A value of a JSON document, such as tokenizer.json, with its JSON pointer. If the value under a key is
 /// missing or null, a getter returns `default_value`, or throws Error(bad_input) if the caller passed none. A
 /// getter throws Error(bad_input) if the value has another type. The message names the file, the pointer,
-/// what is expected and what was found.
+/// what is expected and what was found. Only one thread may use an object.
 class PartConfig {
  public:
   using Json = nlohmann::ordered_json;
@@ -62,6 +62,7 @@ class PartConfig {
   std::string file_;
   std::string pointer_;
   const Json* node_;
+  mutable std::size_t next_ = 0;  // index of the member after the last one that find() returned
 };
 
 /// A row of a table that maps the "type" of a tokenizer part (such as a normalizer) to the function that
