@@ -148,6 +148,21 @@ TEST_CASE("added tokens are found at the same positions as in the reference") {
   }
 }
 
+TEST_CASE("a normalizer that makes all added tokens long is an error") {
+  const TextStep longer = [](PieceText& text) {
+    text.rewrite([](const PieceText::Piece& piece, PieceText::Output& output) {
+      output.put(std::string(1000, 'a'), {});
+      output.copy(piece.begin, piece.end);
+    });
+  };
+  std::vector<AddedToken> tokens;
+  for (int i = 0; i < 2000; ++i) tokens.push_back(token(i, std::to_string(1000 + i), "n"));
+  check_refusal([&] { (void)make_added_tokens(tokens, true, longer); }, Status::limit,
+                {"added tokens: the normalizer processes more than"});
+  tokens.resize(500);
+  CHECK_NOTHROW((void)make_added_tokens(tokens, true, longer));
+}
+
 TEST_CASE("added tokens are read strictly") {
   const auto read = [](std::string_view json) {
     TokenizerFile file;

@@ -218,5 +218,18 @@ TEST_CASE("the growth of a text is limited") {
   check_refusal(grow, Status::limit, {"text", "longer than 1048704 bytes"});
 }
 
+TEST_CASE("the work of all steps on a text is limited in proportion to its size") {
+  PieceText text;
+  const auto after_steps = [&](int steps) {
+    text.assign(std::string(100'000, 'a'));
+    for (int i = 0; i < steps; ++i)
+      text.cut([](std::string_view piece, PieceText::Cuts& cuts) { cuts.add(0, piece.size()); });
+    return text.work();
+  };
+  CHECK(after_steps(256) == 25'600'000);
+  check_refusal([&] { (void)after_steps(400); }, Status::limit,
+                {"the normalizer and the pre-tokenizer together process more than 29794304 bytes"});
+}
+
 }  // namespace
 }  // namespace attnctl::test

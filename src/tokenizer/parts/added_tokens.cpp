@@ -56,6 +56,8 @@ TextStep make_added_tokens(const std::vector<AddedToken>& tokens, bool are_norma
                            const TextStep& normalizer) {
   std::vector<TokenEntry> contents;
   TokenTrie::TokenMatch empty;
+  std::size_t before = 0;
+  std::size_t after = 0;
   for (std::size_t i = tokens.size(); i-- > 0;) {
     if (tokens[i].normalized != are_normalized) continue;
     contents.push_back({tokens[i].content, static_cast<std::int32_t>(i)});
@@ -64,6 +66,14 @@ TextStep make_added_tokens(const std::vector<AddedToken>& tokens, bool are_norma
       text.assign(tokens[i].content);
       normalizer(text);
       contents.back().token = text.text();
+      before += tokens[i].content.size();
+      after += text.text().size() + text.work();
+      if (after > PieceText::largest_size(before)) {
+        fail(Status::limit,
+             "added tokens: the normalizer processes more than {} bytes for tokens of {} bytes; check its "
+             "steps",
+             PieceText::largest_size(before), before);
+      }
     }
     if (contents.back().token.empty()) empty.id = contents.back().id;
   }

@@ -82,7 +82,8 @@ class PieceText {
   /// Starts a new text, well-formed UTF-8 of less than 4 GiB: one piece, or no piece if it is empty.
   void assign(std::string_view original) {
     text_.assign(original);
-    limit_ = std::min(kSmallestLimit + kLargestGrowth * original.size(), kLargestText);
+    limit_ = largest_size(original.size());
+    work_ = 0;
     origin_.resize(original.size());
     pieces_.clear();
     std::uint32_t code_points = 0;
@@ -114,9 +115,10 @@ class PieceText {
 
   /// Replaces the content of each piece that is not an added token by what write(piece, output) passes to
   /// `output`. Drops pieces that become empty, and bytes that are in no piece. Throws Error(limit) if the new
-  /// text is far longer than the original text.
+  /// text is far longer than the original text, or if all steps together process too many bytes.
   template <typename Write>
   void rewrite(Write&& write) {
+    count_work();
     next_text_.clear();
     next_origin_.clear();
     next_pieces_.clear();
@@ -138,8 +140,10 @@ class PieceText {
   }
 
   /// Replaces each piece that is not an added token by the parts that cut(its text, cuts) adds to `cuts`.
+  /// Throws Error(limit) if all steps together process too many bytes.
   template <typename Cut>
   void cut(Cut&& cut) {
+    count_work();
     next_pieces_.clear();
     for (const Piece& piece : pieces_) {
       if (!piece.is_text()) {
@@ -152,12 +156,20 @@ class PieceText {
     pieces_.swap(next_pieces_);
   }
 
+  /// Returns the largest size in bytes of a text with `size` bytes after any step.
+  [[nodiscard]] static std::size_t largest_size(std::size_t size) {
+    return std::min(kSmallestLimit + kLargestGrowth * size, kLargestText);
+  }
+  [[nodiscard]] std::size_t work() const { return work_; }  // number of bytes that the steps processed
+
  private:
   // Limits of the text's size in bytes. No useful tokenizer makes a text more than 64 times longer, but many
-  // steps that each double the text would fill the memory.
+  // steps that each double the text would fill the memory. The limit of work is 4 texts of the largest size,
+  // so that 256 steps on a long text are allowed.
   static constexpr std::size_t kSmallestLimit = std::size_t{1} << 20;
   static constexpr std::size_t kLargestGrowth = 64;
   static constexpr std::size_t kLargestText = std::numeric_limits<std::uint32_t>::max();  // see Piece
+  static constexpr std::size_t kLargestWork = 4;
 
   [[noreturn]] void refuse_growth() const {
     fail(Status::limit,
@@ -165,7 +177,18 @@ class PieceText {
          limit_);
   }
 
+  void count_work() {
+    work_ += text_.size();
+    if (work_ <= kLargestWork * limit_) return;
+    fail(
+        Status::limit,
+        "text: the normalizer and the pre-tokenizer together process more than {} bytes; check the number of "
+        "their steps",
+        kLargestWork * limit_);
+  }
+
   std::size_t limit_ = 0;  // largest size of the text in bytes
+  std::size_t work_ = 0;   // sum of the sizes of the text before each step
   std::string text_, next_text_;
   std::vector<TextRange> origin_, next_origin_;  // [bytes of the text], origin of each byte
   std::vector<Piece> pieces_, next_pieces_;
