@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/files/input_file.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "input/text_input.hpp"
@@ -88,6 +89,7 @@ struct ProbeSequence {
 struct CorpusFile {
   std::filesystem::path path;
   input::InputFormat format = input::InputFormat::txt;
+  std::optional<FileVersion> version = {};  // the file must keep this version while it is read
 };
 
 struct CorpusOptions {

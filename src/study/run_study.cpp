@@ -152,6 +152,8 @@ StudyHeader plain_header(const StudySettings& settings, const model::Model& mode
 StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progress) {
   const StudySettings& settings = input.settings;
   StudyBeginning beginning;
+  std::optional<FileVersion> of_frequencies;  // two tasks read this file
+  if (settings.frequencies) of_frequencies = version_of_file(*settings.frequencies);
   pool.run(2, [&](std::size_t task, std::size_t /*worker*/) {
     if (task == 0) {
       Pool alone(1);
@@ -175,6 +177,7 @@ StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progre
       beginning.frequencies = blocks.frequencies();
     }
   });
+  if (of_frequencies) require_version(*settings.frequencies, *of_frequencies);
   return beginning;
 }
 
@@ -243,6 +246,7 @@ void run_study(const StudyRun& run, StudyState& state) {
   const auto write_checkpoint = [&] {
     if (!run.checkpoint) return;
     const InterruptHold hold;
+    require_versions(input.settings.corpus);
     OutputFile out(*run.checkpoint);
     state.write(out);
   };
@@ -287,6 +291,7 @@ void run_study(const StudyRun& run, StudyState& state) {
     fail(Status::interrupted, "interrupted; {} has {}; run the same command to continue",
          escaped(run.checkpoint->string()), counted(state.done().size(), "block"));
   }
+  require_versions(input.settings.corpus);
   Warnings of_texts;
   input.encoder.checks.warn(of_texts);
   state.end_corpus(blocks_read, blocks.tokens_hash(), of_texts.list());

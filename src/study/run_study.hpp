@@ -55,6 +55,12 @@ struct StudyInput {
   return bytes;
 }
 
+/// Throws Error(bad_input) if a corpus file does not have its CorpusFile::version any more.
+inline void require_versions(const CorpusOptions& corpus) {
+  for (const CorpusFile& file : corpus.files)
+    if (file.version) require_version(file.path, *file.version);
+}
+
 /// Returns the identity of a study: its settings, and hashes of the configuration, the corpus files, the file
 /// of token frequencies, and the name, type, shape and bytes of each tensor that the model uses. Standard
 /// input is not hashed. File paths and the division of the tensors into files do not change the identity.
@@ -92,9 +98,10 @@ struct StudyRun {
   double checkpoint_seconds = 60;  // shortest time between two checkpoints; 0: after every block
 };
 
-/// Computes all blocks of the shard that are not yet in the state. Each block is computed by one worker of
-/// the pool, so the number of workers and the order of blocks do not change a bit of the result. On an
-/// interrupt, writes the checkpoint if one is set, then throws Error(interrupted), which names it.
+/// Computes all blocks of the shard that are not yet in the state. Throws Error(bad_input) if a corpus file
+/// was changed; no checkpoint is written then. Each block is computed by one worker of the pool, so the
+/// number of workers and the order of blocks do not change a bit of the result. On an interrupt, writes the
+/// checkpoint if one is set, then throws Error(interrupted), which names it.
 void run_study(const StudyRun& run, StudyState& state);
 
 /// Computes one block and adds its results to the state. `adding` guards the state: threads that share a

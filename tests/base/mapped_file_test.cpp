@@ -1,4 +1,5 @@
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
@@ -69,23 +70,47 @@ TEST_CASE("kind 135: a file that is truncated while mapped reads as zeros and fa
   for (std::thread& reader : readers) reader.join();
   CHECK(sum_of(other.bytes()) == 100'000);
   CHECK_NOTHROW(other.check());
-  check_refusal([&] { file.check(); }, Status::bad_input, {"cut\\x0a", "from 100000 to 10 bytes"});
+  check_refusal([&] { file.check(); }, Status::bad_input, {"cut\\x0a: changed while it was read; run again"});
   check_refusal([] { check_mapped_files(); }, Status::bad_input, {"cut\\x0a"});
 }
 
-TEST_CASE("a file that grew, or whose pages cannot be read, fails the check") {
+TEST_CASE("a file that was changed, or whose pages cannot be read, fails the check") {
   const TempDir folder;
   const auto path = folder.write("x", std::string(100'000, '\1'));
+  const auto before = std::filesystem::last_write_time(path);
   {
     const MappedFile file(path);
     REQUIRE(truncate(path.c_str(), 100'001) == 0);
-    check_refusal([&] { file.check(); }, Status::bad_input, {"to 100001 bytes"});
+    std::filesystem::last_write_time(path, before);
+    check_refusal([&] { file.check(); }, Status::bad_input, {"x: changed while it was read; run again"});
   }
+  {
+    const MappedFile file(path);
+    std::filesystem::last_write_time(path, before + std::chrono::nanoseconds(1));  // the size is the same
+    check_refusal([&] { file.check(); }, Status::bad_input, {"x: changed while it was read; run again"});
+    check_refusal([] { check_mapped_files(); }, Status::bad_input, {"x: changed while it was read"});
+  }
+  std::filesystem::last_write_time(path, before);
   const MappedFile file(path);
   REQUIRE(truncate(path.c_str(), 0) == 0);
   CHECK(sum_of(file.bytes()) == 0);
   REQUIRE(truncate(path.c_str(), 100'001) == 0);
+  std::filesystem::last_write_time(path, before);
   check_refusal([&] { file.check(); }, Status::environment, {"cannot read"});
+}
+
+TEST_CASE("a file that is replaced has another version") {
+  const TempDir folder;
+  const auto path = folder.write("x", "abc");
+  const FileVersion version = version_of_file(path);
+  CHECK_NOTHROW(require_version(path, version));
+  const auto other = folder.write("y", "abd");
+  std::filesystem::last_write_time(other, std::filesystem::last_write_time(path));
+  std::filesystem::rename(other, path);
+  check_refusal([&] { require_version(path, version); }, Status::bad_input,
+                {"x: changed while it was read; run again"});
+  std::filesystem::remove(path);
+  check_refusal([&] { require_version(path, version); }, Status::environment, {"No such file"});
 }
 
 TEST_CASE("a closed mapping is not checked and frees its guard") {

@@ -17,6 +17,7 @@
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
 #include "support/planted_model.hpp"
+#include "support/refusal.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
@@ -35,6 +36,7 @@ struct Asked {
   std::uint64_t seed = 0;
   std::size_t shuffles = 0;
   std::string text = PlantedModel::corpus(seed, 30);  // JSON Lines
+  std::optional<FileVersion> version = {};            // of the corpus
 };
 
 /// Returns the roles ("0.0 positional -1", ...) of a model on a corpus of the planted model's tokens.
@@ -49,7 +51,8 @@ std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked)
                          .seed = asked.seed,
                          .null_shuffles = asked.shuffles,
                          .frequencies = {}};
-  settings.corpus.files = {{folder.write("corpus.jsonl", asked.text), input::InputFormat::jsonl}};
+  settings.corpus.files = {
+      {folder.write("corpus.jsonl", asked.text), input::InputFormat::jsonl, asked.version}};
   settings.corpus.probe.sequences = 10;
   settings.corpus.probe.seed = asked.seed;
   StudyState state(plain_header(settings, model));
@@ -65,6 +68,12 @@ std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked)
     found.push_back(line);
   }
   return found;
+}
+
+TEST_CASE("a study of a corpus that was changed is an error") {
+  const PlantedModel planted = PlantedModel::make(0);
+  check_refusal([&] { (void)roles_of(planted.model, {.version = FileVersion{}}); }, Status::bad_input,
+                {"corpus.jsonl: changed while it was read; run again"});
 }
 
 TEST_CASE("constructed heads have exactly the roles that they were built for") {

@@ -68,9 +68,18 @@ std::string read_to_end(const std::string& name, std::size_t limit, const Read& 
   return text;
 }
 
-/// Opens a file and sets `length` to its size in bytes. Throws Error(absent) if the path is missing or is not
+FileVersion version_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
+          std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+[[noreturn]] void refuse_changed(const std::string& name) {
+  refuse(name, "changed while it was read; run again");
+}
+
+/// Opens a file and sets `version`. Throws Error(absent) if the path is missing or is not
 /// a regular file, and Error(environment) if opening fails. A FIFO without a writer does not block.
-Descriptor open_regular_file(const std::filesystem::path& path, Status absent, std::uint64_t& length) {
+Descriptor open_regular_file(const std::filesystem::path& path, Status absent, FileVersion& version) {
   const std::string name = escaped(path.string());
   Descriptor file;
   do {
@@ -85,7 +94,7 @@ Descriptor open_regular_file(const std::filesystem::path& path, Status absent, s
   struct stat status = {};
   if (fstat(file.number(), &status) != 0) fail_with_errno(name, "read its size", errno);
   if (!S_ISREG(status.st_mode)) fail(absent, "{}: is {}; give a regular file", name, kind_of(status.st_mode));
-  length = static_cast<std::uint64_t>(status.st_size);
+  version = version_of(status);
   return file;
 }
 
@@ -161,9 +170,19 @@ std::uint64_t size_of_file(const std::filesystem::path& path) {
   return size;
 }
 
+FileVersion version_of_file(const std::filesystem::path& path) {
+  struct stat status = {};
+  if (stat(path.c_str(), &status) != 0) fail_with_errno(escaped(path.string()), "open", errno);
+  return version_of(status);
+}
+
+void require_version(const std::filesystem::path& path, const FileVersion& version) {
+  if (version_of_file(path) != version) refuse_changed(escaped(path.string()));
+}
+
 std::string read_file(const std::filesystem::path& path, std::size_t limit, Status absent) {
-  std::uint64_t length = 0;
-  const Descriptor file = open_regular_file(path, absent, length);
+  FileVersion version;
+  const Descriptor file = open_regular_file(path, absent, version);
   return read_descriptor(file.number(), path.string(), limit);
 }
 
@@ -245,7 +264,9 @@ struct InputStream::Zstd final : Unpacker {
 
 InputStream::InputStream(const std::filesystem::path& path) : number_(STDIN_FILENO) {
   if (path == "-") return;
-  own_ = open_regular_file(path, Status::environment, length_.emplace());
+  FileVersion version;
+  own_ = open_regular_file(path, Status::environment, version);
+  length_ = version.size;
   number_ = own_.number();
   name_ = escaped(path.string());
   const std::string extension = lower_case(path.extension().native());
@@ -296,8 +317,8 @@ std::string InputStream::read_all(std::size_t limit) {
 
 MappedFile::MappedFile(const std::filesystem::path& path, Status absent)
     : path_(path.string()), name_(escaped(path_)) {
-  std::uint64_t length = 0;
-  file_ = open_regular_file(path, absent, length);
+  file_ = open_regular_file(path, absent, version_);
+  const std::uint64_t length = version_.size;
   static std::once_flag installed;
   std::call_once(installed, install_handler);
   const std::lock_guard lock(slots_mutex);
@@ -330,11 +351,7 @@ void MappedFile::check() const {
   if (file_.number() < 0) return;  // bytes in memory
   struct stat status = {};
   if (fstat(file_.number(), &status) != 0) fail_with_errno(name_, "read its size", errno);
-  const auto now = static_cast<std::uint64_t>(status.st_size);
-  if (now != bytes_.size()) {
-    refuse(name_, "the size of the file changed from {} to {} bytes during the run; run again", bytes_.size(),
-           now);
-  }
+  if (version_of(status) != version_) refuse_changed(name_);
   if (slots[slot_].faulted) fail_with_errno(name_, "read", EIO);
 }
 

@@ -93,6 +93,20 @@ class InputStream {
 /// Returns the size of a file in bytes. Throws Error(environment) if it cannot be read.
 [[nodiscard]] std::uint64_t size_of_file(const std::filesystem::path& path);
 
+/// Identifies the content of a file: a file that is edited or replaced gets another version.
+struct FileVersion {
+  std::uint64_t device = 0, inode = 0, size = 0;
+  std::int64_t modified = 0;  // nanoseconds since 1970
+
+  bool operator==(const FileVersion&) const = default;
+};
+
+/// Throws Error(environment) if the file cannot be found.
+[[nodiscard]] FileVersion version_of_file(const std::filesystem::path& path);
+/// Throws Error(bad_input) if the file does not have this version any more, and Error(environment) if it
+/// cannot be found.
+void require_version(const std::filesystem::path& path, const FileVersion& version);
+
 /// A regular file that is mapped into memory, read-only. If the file becomes shorter or a disk error occurs,
 /// reads from the affected page up to the end return zeros instead of raising SIGBUS, and check() throws.
 /// Call check() before you write results that were computed from the file.
@@ -116,12 +130,13 @@ class MappedFile {
   /// bytes from the file again.
   void forget(std::span<const std::byte> part) const;
 
-  /// Throws Error(bad_input) if the length of the file changed, and Error(environment) after a read error.
+  /// Throws Error(bad_input) if the file was changed, and Error(environment) after a read error.
   void check() const;
 
  private:
   std::string path_, name_;
   Descriptor file_;  // empty for memory
+  FileVersion version_;
   std::span<const std::byte> bytes_;
   std::size_t slot_ = 0;  // index in the table of mapped files
 };

@@ -227,8 +227,10 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
     warnings.add("no_rollout", "rollout is empty: it starts at layer 0, so select all heads of layer 0");
   if (std::ranges::any_of(measures, &study::MeasureRow::probe_only))
     settings.corpus.probe = {.sequences = 32, .seed = settings.seed};
-  for (const InputItem& item : scope.inputs.items)
+  for (const InputItem& item : scope.inputs.items) {
     settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
+    if (!item.is_standard_input()) settings.corpus.files.back().version = version_of_file(item.value);
+  }
   settings.corpus.batch_tokens =
       scope.batch_tokens ? *scope.batch_tokens : default_batch_tokens(scope, settings.corpus);
   if (scope.measures.empty())
