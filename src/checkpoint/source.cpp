@@ -34,10 +34,12 @@ std::string escaped_path(const fs::path& path) {
 }
 
 /// Returns whether a path exists. A broken link counts as existing, so that opening the link reports the
-/// error.
+/// error. Throws Error(environment) if this cannot be found out, for example after a disk error.
 bool path_exists(const fs::path& path) {
   std::error_code error;
-  return fs::symlink_status(path, error).type() != fs::file_type::not_found;
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  if (type == fs::file_type::none) fail_with_errno(escaped_path(path), "open", error.value());
+  return type != fs::file_type::not_found;
 }
 
 void read_config(const fs::path& path, Status absent, ModelSource& source) {

@@ -161,6 +161,7 @@ TEST_CASE("a path that is not a regular file is refused without blocking") {
   for (const Row& row :
        {Row{folder.path() / "fifo", "is a FIFO"}, Row{folder.path(), "is a directory"},
         Row{"/dev/zero", "is a device"}, Row{"/dev/null", "is a device"},
+        Row{folder.path() / std::string(300, 'n'), "File name too long"},
         Row{folder.path() / "gone", "No such file"}, Row{folder.path() / "gone/x", "No such file"}}) {
     CAPTURE(row.part);
     for (const Status absent : {Status::environment, Status::bad_input}) {

@@ -503,6 +503,14 @@ TEST_CASE("kinds 135, 136, 137: inputs that fail while they are read") {
   run.environment = with_fault("read:EIO", "config.json");
   check_command_refuses({"analyze", kLlama, "--ids", "1"},
                         {.status = Status::environment, .parts = {"config.json"}, .run = run});
+  const TempDir folder;
+  std::filesystem::copy(kLlama + "/config.json", folder.path());
+  std::filesystem::copy(kLlama + "/model.safetensors", folder.path() / "other.safetensors");
+  run.environment = with_fault("stat:EIO", "/model.safetensors");
+  check_command_refuses({"info", folder.path().string()},
+                        {.status = Status::environment,
+                         .parts = {"/model.safetensors: cannot open: Input/output error"},
+                         .run = run});
   for (const char* fault : {"read:SHORT", "read:EINTR", "write:SHORT", "write:EINTR"}) {
     CAPTURE(fault);
     run.environment = with_fault(fault);

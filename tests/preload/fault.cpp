@@ -20,6 +20,8 @@
 
 namespace {
 
+constexpr char kTemporary[] = "/.attnctl-";
+
 struct Named {
   const char* name;
   int value;
@@ -73,14 +75,16 @@ bool path_matches(const char* path) {
   return fault().path == nullptr || std::strstr(path, fault().path) != nullptr;
 }
 
-/// Regular files alone, so that messages to a terminal or pipe get through.
+/// Regular files alone, so that messages to a terminal or pipe get through. A file without a name has the
+/// path FOLDER/.attnctl-, like a temporary file with a name.
 bool descriptor_matches(int descriptor) {
   struct stat found {};
   if (fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode)) return false;
   char link[64];
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-  char path[PATH_MAX + 1] = "";
+  char path[PATH_MAX + sizeof kTemporary] = "";
   const ssize_t length = readlink(link, path, PATH_MAX);
+  if (std::strstr(path, " (deleted)") != nullptr) std::strcpy(std::strrchr(path, '/'), kTemporary);
   return length >= 0 && path_matches(path);
 }
 
@@ -212,6 +216,16 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to, 
   return real(from_folder, from, to_folder, to, flags);
 }
 
+int stat(const char* path, struct stat* found) noexcept {
+  static auto* const real = next<int(const char*, struct stat*)>("stat");
+  return chosen("stat") && path_matches(path) && fails_now() ? -1 : real(path, found);
+}
+
+int lstat(const char* path, struct stat* found) noexcept {
+  static auto* const real = next<int(const char*, struct stat*)>("lstat");
+  return chosen("stat") && path_matches(path) && fails_now() ? -1 : real(path, found);
+}
+
 int open(const char* path, int flags, ...) {
   static auto* const real = next<int(const char*, int, ...)>("open");
   mode_t mode = 0;
@@ -221,7 +235,12 @@ int open(const char* path, int flags, ...) {
     mode = va_arg(arguments, mode_t);
     va_end(arguments);
   }
-  if (chosen("create") && (flags & O_CREAT) != 0 && path_matches(path) && fails_now()) return -1;
+  const bool unnamed = (flags & O_TMPFILE) == O_TMPFILE;
+  char created[PATH_MAX + sizeof kTemporary];
+  std::snprintf(created, sizeof created, "%s%s", path, unnamed ? kTemporary : "");
+  const bool creates = unnamed || (flags & O_CREAT) != 0;
+  if (chosen("create") && creates && path_matches(created) && fails_now()) return -1;
+  if (chosen("tmpfile") && unnamed && path_matches(created) && fails_now()) return -1;
   if (chosen("open") && path_matches(path) && fails_now()) return -1;
   return real(path, flags, mode);
 }

@@ -9,8 +9,8 @@ namespace attnctl::test {
 /// `fault` has the form CALL:WHAT[:AFTER]:
 ///
 /// CALL   write (also pwrite), read (also pread), fsync, close (of files open for writing), rename, exchange
-///        (renameat2), create (open with O_CREAT), open. write, read, fsync and close fail for regular files
-///        only.
+///        (renameat2), create (open with O_CREAT or O_TMPFILE), tmpfile (open with O_TMPFILE), open, stat
+///        (also lstat). write, read, fsync and close fail for regular files only.
 /// WHAT   an errno: ENOSPC EIO EDQUOT EROFS EACCES EPERM EFBIG EMFILE EPIPE EXDEV EINVAL;
 ///        EINTR: every second call is interrupted, the others work; SHORT: every call transfers half the
 ///        bytes; KILL, INT, TERM: the signal arrives at this call, and the call works.
@@ -18,7 +18,8 @@ namespace attnctl::test {
 ///
 /// `fault` may also be "unknown_cpu": OpenBLAS then chooses its fallback kernel for unknown CPUs.
 ///
-/// `path` restricts the fault to files whose path contains it. Example: write:ENOSPC:4096.
+/// `path` restricts the fault to files whose path contains it. A temporary file without a name has the path
+/// FOLDER/.attnctl-. Example: write:ENOSPC:4096.
 std::map<std::string, std::string> with_fault(const std::string& fault, const std::string& path = "");
 
 }  // namespace attnctl::test

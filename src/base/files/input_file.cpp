@@ -87,7 +87,8 @@ Descriptor open_regular_file(const std::filesystem::path& path, Status absent, F
   } while (file.number() < 0 && errno == EINTR);
   if (file.number() < 0) {
     const int error = errno;
-    const bool missing = error == ENOENT || error == ENOTDIR || error == ENXIO || error == ELOOP;
+    const bool missing =
+        error == ENOENT || error == ENOTDIR || error == ENXIO || error == ELOOP || error == ENAMETOOLONG;
     fail(missing ? absent : Status::environment, "{}: cannot open: {}", name,
          std::generic_category().message(error));
   }
