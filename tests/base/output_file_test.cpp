@@ -204,6 +204,13 @@ Outcome replace_with(const std::string& fault, std::size_t first = kSize) {
   return outcome;
 }
 
+/// Returns whether the file system of the temporary folders supports files without a name.
+bool has_unnamed_files() {
+  const test::TempDir folder;
+  const int descriptor = ::open(folder.path().c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+  return descriptor >= 0 && ::close(descriptor) == 0;
+}
+
 std::ptrdiff_t lines(const std::string& text) {
   return std::ranges::count(text, '\n');
 }
@@ -264,7 +271,31 @@ TEST_CASE("a kill at any point leaves the old file complete") {
     const Outcome outcome = replace_with(fault);
     CHECK(outcome.result.status == 128 + 9);
     CHECK(outcome.content == "old");
+    // From close on, the new file has a name.
+    const bool named = fault == std::string("close:KILL") || fault == std::string("rename:KILL");
+    if (has_unnamed_files()) CHECK(outcome.files == (named ? 2 : 1));
   }
+}
+
+TEST_CASE("without files that have no name, an output has a hidden name until it is renamed") {
+  const Outcome outcome = replace_with("tmpfile:EINVAL");
+  CHECK(outcome.result.status == 0);
+  CHECK((outcome.content == std::string(kSize, 'x')));
+  CHECK(outcome.files == 1);
+}
+
+TEST_CASE("a prepared output replaces the old file at commit") {
+  const test::TempDir folder;
+  const fs::path path = folder.write("out.txt", "old");
+  for (const bool commit : {false, true}) {
+    OutputFile out(path);
+    out.write("new");
+    out.prepare();
+    CHECK(test::slurp(path) == "old");
+    if (commit) out.commit();
+  }
+  CHECK(test::slurp(path) == "new");
+  CHECK(files_in(folder.path()) == 1);
 }
 
 TEST_CASE("an interrupt exits with 130 and keeps the old file") {

@@ -77,6 +77,11 @@ fs::path create_hidden(const fs::path& folder, const Create& create) {
   return {};
 }
 
+/// Returns the path of a link to an open file, which exists if /proc is mounted.
+std::string link_to(const Descriptor& file) {
+  return fmt::format("/proc/self/fd/{}", file.number());
+}
+
 fs::path make_hidden_folder(const fs::path& parent) {
   return create_hidden(parent, [](const fs::path& path) { return ::mkdir(path.c_str(), 0777) == 0; });
 }
@@ -159,11 +164,22 @@ OutputFile::OutputFile(const fs::path& path) : OutputFile() {
     fail_with_errno(name_, "open", errno);
   }
   in_place_ = false;
-  const mode_t mode = old_ ? 0600 : 0666;  // commit() sets the mode that the old file has
-  temporary_ = create_hidden(path_.parent_path(), [&](const fs::path& hidden) {
-    descriptor_ = Descriptor(::open(hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  const mode_t mode = old_ ? 0600 : 0666;  // prepare() sets the mode that the old file has
+  const auto open_file = [&](const fs::path& at, int flags) {
+    descriptor_ = Descriptor(::open(at.c_str(), O_WRONLY | O_CLOEXEC | flags, mode));
     return descriptor_.number() >= 0;
-  });
+  };
+  // Of a file without a name, nothing remains if the process is killed. Not every file system supports it.
+  if (open_file(path_.has_parent_path() ? path_.parent_path() : ".", O_TMPFILE) &&
+      ::access(link_to(descriptor_).c_str(), F_OK) == 0)
+    return;
+  set_temporary([&](const fs::path& hidden) { return open_file(hidden, O_CREAT | O_EXCL); });
+}
+
+/// Sets temporary_ to a path at which create(path) created the temporary file.
+template <typename Create>
+void OutputFile::set_temporary(const Create& create) {
+  temporary_ = create_hidden(path_.parent_path(), create);
   if (temporary_.empty()) fail_to_create(path_, name_, "create a temporary file in its directory", errno);
   remembered_ = remember_temporary(temporary_.string());
 }
@@ -242,7 +258,7 @@ void OutputFile::seek(std::uint64_t offset) {
   flushed_ = offset;
 }
 
-void OutputFile::commit() {
+void OutputFile::prepare() {
   flush();
   check_mapped_files();
   if (in_place_) {
@@ -259,7 +275,18 @@ void OutputFile::commit() {
     if (errno != EINTR) fail_with_errno(name_, "write to disk", errno);
     throw_if_interrupted();
   }
+  if (temporary_.empty()) {
+    const std::string file = link_to(descriptor_);
+    set_temporary([&](const fs::path& hidden) {
+      return ::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, hidden.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    });
+  }
   close_checked();
+}
+
+void OutputFile::commit() {
+  if (descriptor_.number() >= 0) prepare();
+  if (in_place_) return;
   throw_or_ignore_signals();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno(name_, "replace", errno);
   temporary_.clear();
@@ -276,8 +303,15 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
     fail_to_create(path_, name_, "create a directory", error);
   if (created_) remember(path_.string());
   if (::access(path_.c_str(), W_OK | X_OK) != 0) fail_with_errno(name_, "write to this directory", errno);
+  make_staging();
+  // open() creates the hidden folder again, so that nothing remains if the process is killed before.
+  ::rmdir(std::exchange(staging_, {}).c_str());
+}
 
-  // The hidden folder is next to path_ if commit() may be able to exchange the two, otherwise inside path_.
+/// Creates the hidden folder: next to path_ if commit() may be able to exchange the two, otherwise inside
+/// path_.
+void OutputFolder::make_staging() {
+  std::error_code ignored;
   if (!is_mount_point(path_) && !fs::equivalent(path_, ".", ignored))
     staging_ = make_hidden_folder(path_.parent_path());
   beside_ = !staging_.empty() && copy_attributes(path_, staging_);
@@ -286,7 +320,6 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
     staging_ = make_hidden_folder(path_);
     if (staging_.empty()) fail_with_errno(name_, "create a directory in it", errno);
   }
-  remember(staging_.string());
 }
 
 OutputFolder::~OutputFolder() {
@@ -309,6 +342,10 @@ OutputFile& OutputFolder::open(const std::string& file) {
            escaped(place.native()));
     if (S_ISREG(found.st_mode) && ::access(place.c_str(), W_OK) != 0)
       fail_with_errno(escaped(place.native()), "replace", errno);
+  }
+  if (staging_.empty()) {
+    make_staging();
+    remember(staging_.string());
   }
   names_.push_back(file);
   return files_.emplace_back(staging_ / file);

@@ -19,8 +19,9 @@
 namespace attnctl {
 
 /// An output file for results. If the path is a regular file or does not exist, the results are written to a
-/// temporary file in the same folder. commit() replaces the old file by this file (fsync, then rename;
-/// symbolic links are followed; the mode is kept). Unless commit() returns, the old file is unchanged, and
+/// temporary file in the same folder, which has no name until prepare() if the file system supports this.
+/// commit() replaces the old file by this file (fsync, then rename; symbolic links are followed; the mode is
+/// kept). Unless commit() returns, the old file is unchanged, and
 /// the destructor or the signal handler removes the temporary file. A device, a FIFO, standard output ("-")
 /// and a descriptor of this process (such as /dev/stdout, /dev/fd/N) are written directly. A failed write
 /// throws BrokenPipe for EPIPE, Error(interrupted) after an interrupt, and Error(environment) for any other
@@ -48,8 +49,11 @@ class OutputFile {
 
   [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard output"
 
-  /// Writes the buffered data, and replaces the old file or closes the output, which cannot be written
-  /// afterwards. Then calls ignore_signals(). Throws the errors of write() and of check_mapped_files().
+  /// Writes the buffered data to the disk and closes the output, which cannot be written afterwards. Only the
+  /// renaming remains for commit(), so that several files can be replaced only if all of them were written.
+  /// Throws the errors of write() and of check_mapped_files().
+  void prepare();
+  /// Calls prepare() unless this was done, then ignore_signals(), and replaces the old file.
   void commit();
 
  private:
@@ -59,11 +63,13 @@ class OutputFile {
   void flush();
   void flush_lines();
   void close_checked();
+  template <typename Create>
+  void set_temporary(const Create& create);
 
   std::string name_;
   Descriptor descriptor_;
   bool in_place_ = true;              // written directly, not to a temporary file
-  std::filesystem::path temporary_;   // path of the temporary file; commit() clears it
+  std::filesystem::path temporary_;   // path of the temporary file, if it has one; commit() clears it
   std::filesystem::path path_;        // the file to create or replace, after following symbolic links
   std::optional<struct stat> old_;    // mode and owner of the file to replace; nullopt if there is none
   std::shared_ptr<void> remembered_;  // keeps the path of the temporary file for the signal handler
@@ -108,6 +114,7 @@ class OutputFolder {
  private:
   OutputFolder() = default;
   void remember(const std::string& path) { remembered_.push_back(remember_temporary(path)); }
+  void make_staging();
   bool replace_folder();
   bool carry_over() const;
   void remove_old(const std::filesystem::path& old) const;
@@ -115,7 +122,7 @@ class OutputFolder {
 
   std::string name_;               // for messages
   std::filesystem::path path_;     // absolute, with symbolic links followed
-  std::filesystem::path staging_;  // path of the hidden folder; commit() clears it
+  std::filesystem::path staging_;  // path of the hidden folder; empty before open() and after commit()
   bool created_ = false;           // the constructor created the folder
   bool beside_ = false;            // staging_ is next to path_; otherwise inside it
   std::vector<std::string> names_;
