@@ -249,6 +249,7 @@ void run_study(const StudyRun& run, StudyState& state) {
     require_versions(input.settings.corpus);
     OutputFile out(*run.checkpoint);
     state.write(out);
+    out.commit();
   };
   // Returns the next block of this shard that is not done yet.
   const auto take = [&]() -> std::optional<CorpusBlock> {

@@ -407,6 +407,21 @@ TEST_CASE("merge names the shards that are missing or not finished") {
   CHECK(merge({half}).err.find("blocks are missing (the first: 2, 3, 6, 7, 10): ") != std::string::npos);
 }
 
+TEST_CASE("merge whose results cannot be written keeps the old state") {
+  const Study study;
+  const Words files = study.shards(2);
+  const std::string state = study.folder.write("all.state", "old").string();
+  RunOptions failing;
+  failing.environment = with_fault("rename:EACCES", "out.json");
+  Words words = {"merge", "--state", state, "-o", study.path("out.json")};
+  words.insert(words.end(), files.begin(), files.end());
+  CHECK(run_attnctl(words, failing).status == 4);
+  CHECK(slurp(state) == "old");
+  CHECK_FALSE(std::filesystem::exists(study.path("out.json")));
+  CHECK(run_attnctl(words).status == 0);
+  CHECK(merge({state}).out == slurp(study.path("out.json")));
+}
+
 TEST_CASE("merge of a folder without states is an error") {
   const TempDir folder;
   for (const Words& more : {Words{"--status"}, Words{}}) {

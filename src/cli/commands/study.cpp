@@ -378,6 +378,7 @@ void run_study_command(const StudyOptions& options) {
     std::optional<InterruptHold> hold;
     if (output) hold.emplace();  // the results follow
     state.write(*state_file);
+    state_file->commit();  // also if the results cannot be written, because attnctl merge computes them again
   }
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
   if (!state.done().contains(0))
@@ -484,6 +485,7 @@ void merge(const MergeOptions& options) {
     state.write(*state_file);
   }
   output.write(finished_study(state, false, session));
+  if (state_file) state_file->commit();  // last, so that a failure replaces neither of the two files
   print_study_warnings(state, &target, session);
 }
 

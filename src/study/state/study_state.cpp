@@ -344,7 +344,7 @@ void StudyState::write(OutputFile& out) const {
   out.write(head.bytes());
   out.write(content.bytes());
   out.write(tail.bytes());
-  out.commit();
+  out.prepare();
 }
 
 StudyState StudyState::read(const std::filesystem::path& path) {

@@ -142,7 +142,8 @@ class StudyState {
   /// If measures have no data, adds a warning or, if --measures was given (`named`), throws Error(bad_input).
   void check_data(bool named, Warnings& warnings) const;
 
-  /// Writes magic, version, length and content of the state, and the XXH64 of the content, then commits.
+  /// Writes magic, version, length and content of the state, and the XXH64 of the content, then calls
+  /// out.prepare(). The caller calls out.commit().
   void write(OutputFile& out) const;
   /// Reads a file of write(). Throws Error(environment) if the file cannot be read, and Error(bad_input) if
   /// it is longer than 2 GiB or not a valid state file of a supported version.
