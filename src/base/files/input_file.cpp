@@ -161,7 +161,8 @@ Descriptor::~Descriptor() {
 }
 
 void fail_with_errno(const std::string& name, std::string_view what, int error) {
-  fail(Status::environment, "{}: cannot {}: {}", name, what, std::generic_category().message(error));
+  fail(error == ENOMEM ? Status::limit : Status::environment, "{}: cannot {}: {}", name, what,
+       std::generic_category().message(error));
 }
 
 std::uint64_t size_of_file(const std::filesystem::path& path) {

@@ -64,13 +64,15 @@ Descriptor open_in_place(const fs::path& path, const std::string& name) {
 }
 
 /// Tries at most 100 random hidden paths in `folder` until create(path) returns true, and only while the
-/// error is EEXIST or EINTR. Returns an empty path on failure; errno is then the error of create().
+/// error is EEXIST or EINTR. Returns an empty path on failure; errno is then the error of create(). Sets
+/// `remembered` before the path exists.
 template <typename Create>
-fs::path create_hidden(const fs::path& folder, const Create& create) {
+fs::path create_hidden(const fs::path& folder, std::shared_ptr<void>& remembered, const Create& create) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     std::uint64_t bits = 0;
     if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<std::uint64_t>(::getpid());
     fs::path path = folder / fmt::format(".attnctl-{:012x}", bits >> 16U);
+    remembered = remember_temporary(path.string());
     if (create(path)) return path;
     if (errno != EEXIST && errno != EINTR) break;
   }
@@ -82,8 +84,9 @@ std::string link_to(const Descriptor& file) {
   return fmt::format("/proc/self/fd/{}", file.number());
 }
 
-fs::path make_hidden_folder(const fs::path& parent) {
-  return create_hidden(parent, [](const fs::path& path) { return ::mkdir(path.c_str(), 0777) == 0; });
+fs::path make_hidden_folder(const fs::path& parent, std::shared_ptr<void>& remembered) {
+  return create_hidden(parent, remembered,
+                       [](const fs::path& path) { return ::mkdir(path.c_str(), 0777) == 0; });
 }
 
 /// Makes earlier renames in a folder durable, if the file system supports this.
@@ -118,13 +121,13 @@ bool same_file(const fs::path& a, const fs::path& b) {
          of_a.st_ino == of_b.st_ino;
 }
 
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> entries;
+/// Adds the names in a folder to `names`. Returns false if the folder cannot be read.
+bool list_folder(const fs::path& folder, std::vector<std::string>& names) {
   std::error_code error;
   fs::directory_iterator entry(folder, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error))
-    entries.push_back(entry->path());
-  return entries;
+    names.push_back(entry->path().filename().native());
+  return !error;
 }
 
 }  // namespace
@@ -179,9 +182,8 @@ OutputFile::OutputFile(const fs::path& path) : OutputFile() {
 /// Sets temporary_ to a path at which create(path) created the temporary file.
 template <typename Create>
 void OutputFile::set_temporary(const Create& create) {
-  temporary_ = create_hidden(path_.parent_path(), create);
+  temporary_ = create_hidden(path_.parent_path(), remembered_, create);
   if (temporary_.empty()) fail_to_create(path_, name_, "create a temporary file in its directory", errno);
-  remembered_ = remember_temporary(temporary_.string());
 }
 
 OutputFile::~OutputFile() {
@@ -296,12 +298,13 @@ void OutputFile::commit() {
 OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   name_ = escaped(path.native());
   path_ = output_path(path);
+  remember(path_.string());
   created_ = ::mkdir(path_.c_str(), 0777) == 0;
   const int error = errno;
+  if (!created_) remembered_.clear();
   std::error_code ignored;
   if (!created_ && !fs::is_directory(path_, ignored))
     fail_to_create(path_, name_, "create a directory", error);
-  if (created_) remember(path_.string());
   if (::access(path_.c_str(), W_OK | X_OK) != 0) fail_with_errno(name_, "write to this directory", errno);
   make_staging();
   // open() creates the hidden folder again, so that nothing remains if the process is killed before.
@@ -313,24 +316,31 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
 void OutputFolder::make_staging() {
   std::error_code ignored;
   if (!is_mount_point(path_) && !fs::equivalent(path_, ".", ignored))
-    staging_ = make_hidden_folder(path_.parent_path());
+    staging_ = make_hidden_folder(path_.parent_path(), staging_remembered_);
   beside_ = !staging_.empty() && copy_attributes(path_, staging_);
   if (!beside_) {
     if (!staging_.empty()) ::rmdir(staging_.c_str());
-    staging_ = make_hidden_folder(path_);
+    staging_ = make_hidden_folder(path_, staging_remembered_);
     if (staging_.empty()) fail_with_errno(name_, "create a directory in it", errno);
   }
 }
 
 OutputFolder::~OutputFolder() {
   files_.clear();  // removes the temporary files of these outputs
-  std::error_code ignored;
-  if (!staging_.empty()) fs::remove_all(staging_, ignored);
+  remove_staging();
   if (created_) ::rmdir(path_.c_str());  // fails if the folder is not empty
 }
 
-bool OutputFolder::writes(const fs::path& file) const {
-  return std::ranges::find(names_, file.filename().native()) != names_.end();
+/// Removes the hidden folder, which has no other files. Works without opening the folder, which may fail.
+void OutputFolder::remove_staging() const {
+  if (staging_.empty()) return;
+  for (const auto* const names : {&names_, &carried_})
+    for (const std::string& name : *names) ::unlink((staging_ / name).c_str());
+  ::rmdir(staging_.c_str());
+}
+
+bool OutputFolder::writes(const std::string& name) const {
+  return std::ranges::find(names_, name) != names_.end();
 }
 
 OutputFile& OutputFolder::open(const std::string& file) {
@@ -343,10 +353,7 @@ OutputFile& OutputFolder::open(const std::string& file) {
     if (S_ISREG(found.st_mode) && ::access(place.c_str(), W_OK) != 0)
       fail_with_errno(escaped(place.native()), "replace", errno);
   }
-  if (staging_.empty()) {
-    make_staging();
-    remember(staging_.string());
-  }
+  if (staging_.empty()) make_staging();
   names_.push_back(file);
   return files_.emplace_back(staging_ / file);
 }
@@ -354,12 +361,12 @@ OutputFile& OutputFolder::open(const std::string& file) {
 void OutputFolder::commit() {
   for (const std::string& name : names_) {
     const fs::path file = staging_ / name;
+    remember(file.string());
     {
       const InterruptHold hold;  // commits a file of the hidden folder, not the output
       files_.front().commit();
     }
     throw_if_interrupted();
-    remember(file.string());
     files_.pop_front();
     const fs::path old = path_ / name;
     std::error_code ignored;
@@ -373,8 +380,7 @@ void OutputFolder::commit() {
         fail_with_errno(escaped(place.native()), "replace", errno);
     }
     sync_folder(path_);
-    std::error_code ignored;
-    fs::remove_all(staging_, ignored);
+    remove_staging();
   }
   staging_.clear();
   created_ = false;
@@ -410,26 +416,36 @@ bool OutputFolder::replace_folder() {
 
 /// Links the files of the old folder that are not outputs of this run into the hidden folder. Returns false
 /// if an entry, such as a subfolder, cannot be linked.
-bool OutputFolder::carry_over() const {
-  const std::vector<fs::path> entries = entries_of(path_);
-  return std::ranges::all_of(entries, [&](const fs::path& entry) {
-    if (writes(entry)) return true;
-    const fs::path link = staging_ / entry.filename();
-    return ::linkat(AT_FDCWD, entry.c_str(), AT_FDCWD, link.c_str(), 0) == 0 || same_file(entry, link);
+bool OutputFolder::carry_over() {
+  std::vector<std::string> names;
+  if (!list_folder(path_, names)) return false;
+  return std::ranges::all_of(names, [&](const std::string& name) {
+    if (writes(name)) return true;
+    const fs::path from = path_ / name, to = staging_ / name;
+    remember(to.string());
+    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), 0) != 0) return same_file(from, to);
+    carried_.push_back(name);
+    return true;
   });
 }
 
 /// Removes the old folder. Files that other processes added since carry_over() move to the new folder.
 void OutputFolder::remove_old(const fs::path& old) const {
-  for (const fs::path& entry : entries_of(old)) {
-    const fs::path place = path_ / entry.filename();
-    if (writes(entry) || same_file(entry, place)) {
-      ::unlink(entry.c_str());
-    } else {
-      [[maybe_unused]] const int ignored = std::rename(entry.c_str(), place.c_str());
+  const auto remove = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      const fs::path entry = old / name, place = path_ / name;
+      if (writes(name) || same_file(entry, place)) {
+        ::unlink(entry.c_str());
+      } else {
+        [[maybe_unused]] const int ignored = std::rename(entry.c_str(), place.c_str());
+      }
     }
-  }
-  ::rmdir(old.c_str());  // fails if a file could not be moved; then the folder remains
+    return ::rmdir(old.c_str()) == 0;
+  };
+  std::vector<std::string> known = names_, added;
+  known.insert(known.end(), carried_.begin(), carried_.end());
+  // If a file cannot be moved, the folder remains.
+  if (!remove(known) && list_folder(old, added)) remove(added);
 }
 
 }  // namespace attnctl

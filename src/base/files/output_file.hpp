@@ -115,19 +115,21 @@ class OutputFolder {
   OutputFolder() = default;
   void remember(const std::string& path) { remembered_.push_back(remember_temporary(path)); }
   void make_staging();
+  void remove_staging() const;
   bool replace_folder();
-  bool carry_over() const;
+  bool carry_over();
   void remove_old(const std::filesystem::path& old) const;
-  [[nodiscard]] bool writes(const std::filesystem::path& file) const;
+  [[nodiscard]] bool writes(const std::string& name) const;
 
   std::string name_;               // for messages
   std::filesystem::path path_;     // absolute, with symbolic links followed
   std::filesystem::path staging_;  // path of the hidden folder; empty before open() and after commit()
   bool created_ = false;           // the constructor created the folder
   bool beside_ = false;            // staging_ is next to path_; otherwise inside it
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, carried_;  // of the outputs, and of the files of carry_over()
   std::deque<OutputFile> files_;
   std::vector<std::shared_ptr<void>> remembered_;
+  std::shared_ptr<void> staging_remembered_;
 };
 
 /// Returns the absolute path of the file that OutputFile(path) creates or replaces. Symbolic links are

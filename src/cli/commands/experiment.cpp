@@ -130,21 +130,18 @@ Experiment add_averaging(Command& command, ExperimentOptions& shared) {
 void save_weights(const std::filesystem::path& folder, const textbook::DiversityOptions& options,
                   Session& session) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  std::filesystem::create_directories(output_path(folder).parent_path(), error);
   if (error) fail(Status::environment, "{}: {}", escaped(folder.native()), error.message());
+  OutputFolder out(folder);
   for (const bool specialised : {false, true}) {
-    OutputFile out(folder / kSaved[specialised ? 1 : 0]);
-    report::NpzWriter writer(out);
+    report::NpzWriter writer(out.open(kSaved[specialised ? 1 : 0]));
     for (const Tensor& tensor : textbook::diversity_weights(options, specialised, session.pool))
       writer.add(tensor.name, tensor);
     writer.close();
-    const InterruptHold hold;  // the experiment itself follows
-    out.commit();
   }
-  OutputFile config(folder / kSaved[2]);
-  config.write(fmt::format("{{\"model_type\": \"attention\", \"heads\": {}}}\n", options.heads));
-  const InterruptHold hold;
-  config.commit();
+  out.open(kSaved[2]).write(fmt::format("{{\"model_type\": \"attention\", \"heads\": {}}}\n", options.heads));
+  const InterruptHold hold;  // the experiment itself follows
+  out.commit();
 }
 
 textbook::ExperimentResult run_diversity(const ExperimentOptions& request, Session& session) {
