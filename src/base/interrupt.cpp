@@ -12,7 +12,8 @@
 namespace attnctl {
 namespace {
 
-enum class SignalState { none, received, ignored, ending };  // ending: the signal handler ends the process
+// ending: the signal handler or end_out_of_memory() ends the process
+enum class SignalState { none, received, ignored, ending };
 
 static_assert(std::atomic<SignalState>::is_always_lock_free && std::atomic<char*>::is_always_lock_free,
               "the signal handler uses these");
@@ -20,15 +21,17 @@ std::atomic<SignalState> signal_state{SignalState::none};
 std::array<std::atomic<char*>, 64> temporary_paths{};
 constexpr int kMaxDepth = 2;  // a temporary file is in at most this number of temporary folders
 
+[[noreturn]] void end_with(Status status, std::string_view line) noexcept {
+  remove_temporaries();
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
+  ::_exit(static_cast<int>(status));
+}
+
 extern "C" void on_signal(int) {
   SignalState state = SignalState::none;
   if (signal_state.compare_exchange_strong(state, SignalState::received)) return;
-  if (state != SignalState::received || !signal_state.compare_exchange_strong(state, SignalState::ending))
-    return;
-  remove_temporaries();
-  constexpr std::string_view kLine = "attnctl: interrupted\n";
-  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
-  ::_exit(static_cast<int>(Status::interrupted));
+  if (state == SignalState::received && signal_state.compare_exchange_strong(state, SignalState::ending))
+    end_with(Status::interrupted, "attnctl: interrupted\n");
 }
 
 }  // namespace
@@ -70,6 +73,11 @@ void throw_or_ignore_signals() {
     fail(Status::interrupted, "interrupted");
 }
 
+void end_out_of_memory() noexcept {
+  while (signal_state.exchange(SignalState::ending) == SignalState::ending) ::pause();  // in another thread
+  end_with(Status::limit, "attnctl: out of memory; select fewer layers or heads, or shorter inputs\n");
+}
+
 std::shared_ptr<void> remember_temporary(const std::string& path) {
   auto copy = std::make_unique<char[]>(path.size() + 1);
   std::memcpy(copy.get(), path.c_str(), path.size() + 1);
@@ -92,6 +100,10 @@ void remove_temporaries() noexcept {
       if (path != nullptr && ::unlink(path) != 0) ::rmdir(path);
     }
   }
+}
+
+void forget_temporaries() noexcept {
+  for (std::atomic<char*>& slot : temporary_paths) slot = nullptr;
 }
 
 }  // namespace attnctl

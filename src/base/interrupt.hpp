@@ -24,6 +24,12 @@ void ignore_signals() noexcept;
 /// function directly before it replaces the old file, so that status 130 means that the old file remains.
 void throw_or_ignore_signals();
 
+void forget_temporaries() noexcept;  // for a child process, in which the files belong to its parent
+
+/// Calls remove_temporaries(), prints that memory is short and ends the process with status 5, without any
+/// allocation. The output keeps its old content, unless it was replaced before.
+[[noreturn]] void end_out_of_memory() noexcept;
+
 /// Hides interrupts from this thread during its lifetime, so that finished results can still be written, and
 /// keeps signals in effect when it replaces a file that is not the last output of the run. A Pool::run() that
 /// this thread calls also hides them from its workers.

@@ -31,6 +31,12 @@ std::shared_ptr<float> fresh_floats(std::size_t count) {
   return owner;
 }
 
+bool means_no_memory(std::string_view message) {
+  for (const std::string_view part : {"cannot create", "cannot allocate", "Cannot allocate", "out of memory"})
+    if (message.find(part) != std::string_view::npos) return true;
+  return false;
+}
+
 MemoryUse memory_use() {
   MemoryUse use;  // in KiB, as in the lines "VmRSS:     1234 kB" of the file
   std::ifstream status("/proc/self/status");

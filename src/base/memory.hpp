@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <string_view>
 
 #include "base/matrix_view.hpp"
 #include "base/numbers.hpp"
@@ -13,6 +14,9 @@ namespace attnctl {
 /// Allocates `count` uninitialised floats, aligned to a cache line. From 4 MiB on, requests huge pages to
 /// reduce page faults. Throws std::bad_alloc if there is not enough memory.
 [[nodiscard]] std::shared_ptr<float> fresh_floats(std::size_t count);
+
+/// Returns whether a message of dlerror() means that the dynamic linker could not allocate memory.
+[[nodiscard]] bool means_no_memory(std::string_view message);
 
 /// A buffer of floats, aligned to a cache line, that kernels reuse. The buffer can grow, but it never
 /// shrinks. Its floats are not initialised.

@@ -107,7 +107,7 @@ int run(int argc, char** argv) {
   } catch (const Error& error) {
     return report(error.status(), error.what());
   } catch (const std::bad_alloc&) {
-    return report(Status::limit, "out of memory; select fewer layers or heads, or shorter inputs");
+    end_out_of_memory();
   } catch (const std::exception& error) {
     return report(Status::environment, std::string("internal error: ") + error.what());
   }

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <new>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <system_error>
@@ -15,6 +17,8 @@
 #include <cblas.h>
 
 #include "base/error.hpp"
+#include "base/interrupt.hpp"
+#include "base/memory.hpp"
 #include "base/text.hpp"
 #include "linalg/kernels/kernels.hpp"
 
@@ -94,6 +98,39 @@ bool is_limited(decltype(RLIMIT_AS) resource) {
   return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
+/// Calls end_out_of_memory() if a library gives up while it is loaded because it cannot allocate memory:
+/// libgomp and libgfortran, which OpenBLAS needs, call exit(), or libgfortran calls itself without end.
+class LoadingGuard {
+ public:
+  LoadingGuard() {
+    [[maybe_unused]] static const int ignored = std::atexit([] {
+      if (loading_) end_out_of_memory();
+    });
+    loading_ = true;
+    stack_t stack{};
+    stack.ss_sp = stack_.data();
+    stack.ss_size = stack_.size();
+    sigaltstack(&stack, &old_stack_);
+    struct sigaction crash {};
+    crash.sa_handler = [](int) { end_out_of_memory(); };
+    crash.sa_flags = SA_ONSTACK;
+    sigaction(SIGSEGV, &crash, &old_action_);
+  }
+  ~LoadingGuard() {
+    sigaction(SIGSEGV, &old_action_, nullptr);
+    sigaltstack(&old_stack_, nullptr);
+    loading_ = false;
+  }
+  LoadingGuard(const LoadingGuard&) = delete;
+  LoadingGuard& operator=(const LoadingGuard&) = delete;
+
+ private:
+  static inline std::atomic<bool> loading_ = false;
+  std::array<char, 65536> stack_;
+  stack_t old_stack_{};
+  struct sigaction old_action_ {};
+};
+
 class Library {
  public:
   Library() {
@@ -160,12 +197,17 @@ class Library {
            "not enough memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit "
            "-d",
            (kLibraryBytes + kBufferBytes) >> 20U);
-    for (const char* const name : {ATTNCTL_BLAS_LIBRARIES}) {
-      handles_.push_back(dlopen(name, RTLD_LAZY | RTLD_LOCAL));
-      if (handles_.back() == nullptr)
-        fail(Status::environment, "cannot load the BLAS library: {}; install it or set LD_LIBRARY_PATH",
-             dlerror());
+    {
+      const LoadingGuard guard;
+      for (const char* const name : {ATTNCTL_BLAS_LIBRARIES}) {
+        handles_.push_back(dlopen(name, RTLD_LAZY | RTLD_LOCAL));
+        if (handles_.back() == nullptr) break;
+      }
     }
+    if (handles_.back() != nullptr) return;
+    const std::string reason = dlerror();
+    if (means_no_memory(reason)) throw std::bad_alloc();
+    fail(Status::environment, "cannot load the BLAS library: {}; install it or set LD_LIBRARY_PATH", reason);
   }
 
   /// If the user chose kernels with OPENBLAS_CORETYPE (`setting`), warns if OpenBLAS uses others.

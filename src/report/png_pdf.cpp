@@ -3,8 +3,12 @@
 #include <dlfcn.h>
 #include <exception>
 #include <memory>
+#include <new>
 
+#include "base/child.hpp"
 #include "base/error.hpp"
+#include "base/memory.hpp"
+#include "base/numbers.hpp"
 #include "report/writers.hpp"
 
 namespace attnctl::report {
@@ -30,9 +34,10 @@ struct Symbol {
   explicit Symbol(const char* name) {
     void* const library = dlopen("librsvg-2.so.2", RTLD_LAZY | RTLD_LOCAL);  // stays loaded
     if (library != nullptr) address = reinterpret_cast<Type*>(dlsym(library, name));
-    if (address == nullptr)
-      fail(Status::usage, "png and pdf need librsvg: {}; install the Debian package librsvg2-2, or write svg",
-           escaped(dlerror()));
+    if (address != nullptr) return;
+    const std::string reason = dlerror();
+    if (means_no_memory(reason)) throw std::bad_alloc();
+    fail(Status::usage, "{}; install the Debian package librsvg2-2, or write svg", escaped(reason));
   }
   operator Type*() const { return address; }
   Type* address = nullptr;
@@ -87,13 +92,13 @@ int append_bytes(void* text, const unsigned char* bytes, unsigned int size) {
 }
 
 /// Throws Error if librsvg set `error`, which is freed, or if the status of cairo is not 0.
-void check_drawing(const OutputFile& out, GlibError* error, int status) {
+void check_drawing(GlibError* error, int status) {
   if (error == nullptr && status == 0) return;
   const PictureLibrary& use = picture_library();
-  const std::string reason = escaped(error != nullptr ? error->message : use.status_text(status));
+  const std::string reason = error != nullptr ? error->message : use.status_text(status);
   if (error != nullptr) use.release_error(error);
-  fail(status == kCairoNoMemory ? Status::limit : Status::environment,
-       "{}: cannot draw the picture: {}; write svg instead", out.name(), reason);
+  const bool no_memory = status == kCairoNoMemory || reason.find("NoMemory") != std::string::npos;
+  fail(no_memory ? Status::limit : Status::environment, "{}", reason);
 }
 
 /// Warns of the characters of an SVG that are in no installed font. ASCII texts are not checked.
@@ -135,24 +140,17 @@ void warn_of_missing_font(const std::string& family, Warnings& warnings) {
                              in_quotes(family)));
 }
 
-}  // namespace
-
-void load_picture_library() {
-  (void)picture_library();
-}
-
-void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format,
-                  const PictureOptions& options) {
-  if (format == PictureFormat::svg) return out.write(svg);
-  if (options.warnings != nullptr) warn_of_missing_glyphs(svg, *options.warnings);
-  if (options.warnings != nullptr && !options.font_family.empty())
-    warn_of_missing_font(options.font_family, *options.warnings);
+/// Returns the bytes of the picture. Runs in a child process.
+std::string draw(const std::string& svg, PictureFormat format, const PictureOptions& options,
+                 Warnings& warnings) {
+  warn_of_missing_glyphs(svg, warnings);
+  if (!options.font_family.empty()) warn_of_missing_font(options.font_family, warnings);
   const bool png = format == PictureFormat::png;
   const PictureLibrary& use = picture_library();
   GlibError* error = nullptr;
   const auto* const text = reinterpret_cast<const unsigned char*>(svg.data());
   const PictureObject picture(use.read(text, svg.size(), &error), use.release);
-  check_drawing(out, error, 0);
+  check_drawing(error, 0);
   RsvgRectangle page{};
   int has_view_box = 0;
   use.sizes(picture.get(), nullptr, nullptr, nullptr, nullptr, &has_view_box, &page);
@@ -168,15 +166,53 @@ void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format,
   const PictureObject surface(png ? use.new_image(kCairoRgb24, pixels(page.width), pixels(page.height))
                                   : use.new_pdf(append_bytes, &bytes, page.width, page.height),
                               use.release_surface);
-  check_drawing(out, nullptr, use.surface_status(surface.get()));
+  check_drawing(nullptr, use.surface_status(surface.get()));
   if (!png) use.set_metadata(surface.get(), kCairoCreateDate, nullptr);
   const PictureObject cairo(use.new_cairo(surface.get()), use.release_cairo);
   use.draw(picture.get(), cairo.get(), &page, &error);
-  check_drawing(out, error, use.cairo_status(cairo.get()));
-  if (png) check_drawing(out, nullptr, use.write_png(surface.get(), append_bytes, &bytes));
+  check_drawing(error, use.cairo_status(cairo.get()));
+  if (png) check_drawing(nullptr, use.write_png(surface.get(), append_bytes, &bytes));
   use.finish(surface.get());
-  check_drawing(out, nullptr, use.surface_status(surface.get()));
-  out.write(bytes);
+  check_drawing(nullptr, use.surface_status(surface.get()));
+  return bytes;
+}
+
+}  // namespace
+
+void require_picture_library() {
+  const ChildResult child = run_in_child([] {
+    (void)picture_library();
+    return std::string();
+  });
+  if (child.failure) fail(*child.failure, "png and pdf need librsvg: {}", escaped(child.out));
+}
+
+void write_svg_as(OutputFile& out, const std::string& svg, PictureFormat format,
+                  const PictureOptions& options) {
+  if (format == PictureFormat::svg) return out.write(svg);
+  const ChildResult child = run_in_child([&] {
+    Warnings warnings;
+    const std::string bytes = draw(svg, format, options, warnings);
+    std::string lines;
+    for (const Warning& warning : warnings.list())
+      lines += fmt::format("{}\n{}\n{}\n", warning.code, warning.count, warning.message);
+    return lines + "\n" + bytes;
+  });
+  const std::string complaints = shown(child.err.substr(0, child.err.find('\n')));
+  if (child.failure)
+    fail(*child.failure, "{}: cannot draw the picture: {}{}{}; write svg instead", out.name(),
+         escaped(child.out), complaints.empty() ? "" : ": ", complaints);
+  std::string_view rest = child.out;
+  while (true) {
+    const std::string_view code = take_line(rest);
+    if (code.empty()) break;
+    const auto count = parse_number(take_line(rest)).value();
+    const std::string_view message = take_line(rest);
+    if (options.warnings != nullptr) options.warnings->add(code, message, count);
+  }
+  if (options.warnings != nullptr && !complaints.empty())
+    options.warnings->add("picture_library", fmt::format("a library that draws pictures: {}", complaints));
+  out.write(rest);
 }
 
 }  // namespace attnctl::report

@@ -136,7 +136,7 @@ struct PictureOptions {
 };
 
 /// Loads librsvg, which draws PNG and PDF. Throws Error(usage) if it cannot be loaded.
-void load_picture_library();
+void require_picture_library();
 
 /// Writes an SVG document in this format. A PNG has two pixels per unit of the SVG, or one if a side would be
 /// longer than the 32,767 pixels that cairo supports. A PDF has 0.75 pt per unit and no date. options.zoom()

@@ -217,6 +217,7 @@ std::string state_file(std::uint64_t block, std::size_t null_models) {
   const TempDir folder;
   OutputFile out(folder.path() / "a.state");
   state.write(out);
+  out.commit();
   return slurp(folder.path() / "a.state");
 }
 

@@ -55,12 +55,24 @@ int status_of(int state) {
 }
 
 /// Writes the input to a child process and reads its outputs until it has closed both.
-void exchange_bytes(const RunOptions& options, Pipe& in, Pipe& out, Pipe& err, RunResult& result) {
+void exchange_bytes(const RunOptions& options, pid_t child, Pipe& in, Pipe& out, Pipe& err,
+                    RunResult& result) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  bool signalled = !options.signal;
   std::size_t fed = 0;
   if (options.input.empty()) Pipe::close_end(in.write_end);
   while (out.read_end >= 0 || err.read_end >= 0) {
     pollfd polled[3] = {{in.write_end, POLLOUT, 0}, {out.read_end, POLLIN, 0}, {err.read_end, POLLIN, 0}};
-    if (poll(polled, 3, -1) < 0 && errno != EINTR) throw std::runtime_error("poll failed");
+    timespec wait{};
+    if (!signalled) {
+      const std::chrono::nanoseconds left = start + options.signal->after - Clock::now();
+      if (left.count() <= 0) kill(child, options.signal->number);
+      signalled = left.count() <= 0;
+      wait = {left.count() / 1'000'000'000, left.count() % 1'000'000'000};
+    }
+    if (ppoll(polled, 3, signalled ? nullptr : &wait, nullptr) < 0 && errno != EINTR)
+      throw std::runtime_error("ppoll failed");
     if (in.write_end >= 0 && polled[0].revents != 0) {
       const ssize_t n = write(in.write_end, options.input.data() + fed, options.input.size() - fed);
       if (n > 0) fed += static_cast<std::size_t>(n);
@@ -97,7 +109,7 @@ RunResult run_command(const std::vector<std::string>& command, const RunOptions&
   Pipe::close_end(out.write_end);
   Pipe::close_end(err.write_end);
   RunResult result;
-  exchange_bytes(options, in, out, err, result);
+  exchange_bytes(options, child, in, out, err, result);
   int state = 0;
   rusage usage{};
   wait4(child, &state, 0, &usage);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -16,10 +18,17 @@ struct RunResult {
   double cpu_seconds = 0;      // user and system time
 };
 
+/// A signal that is sent to the program at a time after its start.
+struct LateSignal {
+  int number = SIGKILL;
+  std::chrono::microseconds after{0};
+};
+
 struct RunOptions {
   std::string input = {};                               // standard input
   std::map<std::string, std::string> environment = {};  // added to the environment of the test
   std::string directory = ATTNCTL_SOURCE_DIR;
+  std::optional<LateSignal> signal = {};
 };
 
 /// Runs the real binary with these arguments (without the program name).

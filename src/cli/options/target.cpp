@@ -224,7 +224,7 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   if (!to_stdout) others.push_back({"-o", target.path, target.is_folder() ? format.extension : ""});
   check_outputs(others, inputs);
   if (!to_stdout) check_output_type(target, options);
-  if (drawn) report::load_picture_library();
+  if (drawn) report::require_picture_library();
   return target;
 }
 

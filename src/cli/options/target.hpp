@@ -61,7 +61,7 @@ struct Target {
 /// addition to -o. Throws Error(usage) if the format contradicts the extension, if the extension decides but
 /// is not that of a format of the command, for --table, --plot or --picture with a format that has no tables
 /// or pictures, if --vmin is not below --vmax, for several tables to one file or to stdout, for NPZ, PNG or
-/// PDF to a terminal, and if check_outputs() or load_picture_library() fails. Throws Error(environment) if
+/// PDF to a terminal, and if check_outputs() or require_picture_library() fails. Throws Error(environment) if
 /// the results are a file but the output path is a directory, or the reverse.
 [[nodiscard]] Target resolve_target(const OutputOptions& options,
                                     const std::vector<std::filesystem::path>& inputs,

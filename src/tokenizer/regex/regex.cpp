@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #define ONIG_ESCAPE_UCHAR_COLLISION 1  // prevents a conflict with the type UChar of ICU
 #include <oniguruma.h>
@@ -203,10 +204,11 @@ OnigEncoding regex_encoding() {
     changed.get_ctype_code_range = ranges_of;
     return changed;
   }();
-  [[maybe_unused]] static const int initialized = [] {
+  static const int initialized = [] {
     OnigEncoding encodings[] = {&encoding};
     return onig_initialize(encodings, 1);
   }();
+  if (initialized != ONIG_NORMAL) throw std::bad_alloc();
   return &encoding;
 }
 
@@ -234,6 +236,7 @@ RegexPtr compile(const PartConfig& where, std::string_view pattern) {
   OnigErrorInfo info{};
   const int code = onig_new(&compiled, bytes_of(pattern), bytes_of(pattern) + pattern.size(),
                             ONIG_OPTION_NONE, regex_encoding(), ONIG_SYNTAX_ONIGURUMA, &info);
+  if (code == ONIGERR_MEMORY) throw std::bad_alloc();
   if (code != ONIG_NORMAL) {
     where.refuse(
         "", fmt::format("invalid regular expression {}: {}", in_quotes(pattern), message_of(code, info)));
@@ -344,6 +347,7 @@ void search(regex_t* compiled, const std::string& place, std::string_view text,
   thread_local const std::shared_ptr<OnigRegion> region(onig_region_new(),
                                                         [](OnigRegion* made) { onig_region_free(made, 1); });
   thread_local const std::shared_ptr<OnigMatchParam> limits(onig_new_match_param(), onig_free_match_param);
+  if (region == nullptr || limits == nullptr) throw std::bad_alloc();
   onig_set_match_stack_limit_size_of_match_param(limits.get(), kStackLimit);
   onig_set_retry_limit_in_match_of_match_param(limits.get(), kRetriesPerMatch);
   onig_set_retry_limit_in_search_of_match_param(limits.get(),
@@ -354,6 +358,7 @@ void search(regex_t* compiled, const std::string& place, std::string_view text,
     const int code = onig_search_with_param(compiled, begin, end, begin + from, end, region.get(),
                                             ONIG_OPTION_NONE, limits.get());
     if (code == ONIG_MISMATCH) return;
+    if (code == ONIGERR_MEMORY) throw std::bad_alloc();
     if (code < 0) {
       refuse(place, "the regular expression fails on a text ({}); simplify the expression",
              message_of(code, {}));
