@@ -1,50 +1,66 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "base/dtype.hpp"
 #include "base/error.hpp"
-#include "base/numbers.hpp"
+#include "base/files/output_file.hpp"
 #include "base/text.hpp"
-#include "checkpoint/checkpoint.hpp"
-#include "checkpoint/readers.hpp"
+#include "report/text.hpp"
+#include "report/writers.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::fuzz {
 
-/// Opens and reads everything; the only acceptable failure is an Error of one printable line.
-template <typename Open>
-void read_all(Open open) {
+/// A function that must accept all bytes. It may only throw Error, with a message of one printable line.
+struct Target {
+  std::string_view name;
+  void (*run)(std::string_view bytes);
+};
+
+/// Returns the targets of this program.
+inline std::vector<Target>& targets() {
+  static std::vector<Target> all;
+  return all;
+}
+
+/// Ends the program unless `holds`.
+inline void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "fuzz: not true: %s\n", what);
+  std::abort();
+}
+
+/// Calls `step`. Returns false if it throws an Error of one printable line.
+template <typename Step>
+bool attempt(Step step) {
   try {
-    const std::unique_ptr<checkpoint::Checkpoint> checkpoint = open();
-    for (std::size_t i = 0; i < checkpoint->tensors().size(); ++i) {
-      const checkpoint::TensorInfo& info = checkpoint->tensors()[i];
-      if (checkpoint->find(info.name) != i) std::abort();
-      const checkpoint::TensorView view = checkpoint->tensor(i);
-      const auto count = checked_product(view.shape);
-      if (!count || view.bytes.size() != *count * size_of(view.dtype)) std::abort();
-      std::vector<float> values(*count);
-      convert(view.dtype, view.bytes, std::span(values));
-      checkpoint->release(i);
-    }
+    step();
+    return true;
   } catch (const Error& error) {
-    if (escaped(error.what()) != error.what()) std::abort();
+    const std::string_view message = error.what();
+    require(!message.empty() && escaped(message) == message, "an error is one printable line");
+    return false;
   }
 }
 
-/// Reads the fuzzer's bytes as a weights file of one format. Nothing exists in the folder of the file.
-inline void read_all(const std::uint8_t* data, std::size_t size, decltype(checkpoint::read_gguf)* read) {
-  read_all([&] {
-    auto checkpoint = std::make_unique<checkpoint::Checkpoint>();
-    Warnings warnings;
-    const auto bytes = std::as_bytes(std::span(data, size));
-    read(checkpoint->map("/nonexistent/folder/fuzz", bytes), *checkpoint, warnings);
-    return checkpoint;
-  });
+/// Formats results in all ways that need no other library. The text is thrown away.
+inline void write_all(const Results& results) {
+  OutputFile out("/dev/null");
+  report::write_json(out, results.document);
+  for (const Table& table : results.tables) report::write_csv_table(out, table);
+  out.write(report::text_page(results.text, {}));
 }
 
 }  // namespace attnctl::fuzz
+
+/// Defines a target, whose bytes have the name `bytes`.
+#define ATTNCTL_FUZZ_TARGET(name)                                                       \
+  static void fuzz_##name(std::string_view bytes);                                      \
+  [[maybe_unused]] static const auto& registered_##name =                               \
+      attnctl::fuzz::targets().emplace_back(attnctl::fuzz::Target{#name, fuzz_##name}); \
+  static void fuzz_##name(std::string_view bytes)

@@ -1,8 +1,9 @@
-#include "checkpoint/readers.hpp"
-#include "fuzz.hpp"
+#include "tokenize.hpp"
+#include "weights.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+// The weights and the tokenizer.
+ATTNCTL_FUZZ_TARGET(gguf) {
   using namespace attnctl;
-  fuzz::read_all(data, size, checkpoint::read_gguf);
-  return 0;
+  const auto checkpoint = fuzz::read_values(bytes, checkpoint::read_gguf);
+  if (checkpoint->tokenizer) fuzz::tokenize({"", checkpoint->tokenizer});
 }

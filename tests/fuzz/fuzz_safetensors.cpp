@@ -1,8 +1,6 @@
-#include "checkpoint/readers.hpp"
-#include "fuzz.hpp"
+#include "weights.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+ATTNCTL_FUZZ_TARGET(safetensors) {
   using namespace attnctl;
-  fuzz::read_all(data, size, checkpoint::read_safetensors);
-  return 0;
+  fuzz::read_values(bytes, checkpoint::read_safetensors);
 }

@@ -1,17 +1,10 @@
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-
-#include "base/error.hpp"
+#include "tokenize.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+ATTNCTL_FUZZ_TARGET(sentencepiece) {
   using namespace attnctl;
-  try {
-    if (tokenizer::parse_sentencepiece("fuzz", {reinterpret_cast<const char*>(data), size}).pieces.empty())
-      std::abort();
-  } catch (const Error& error) {
-    if (escaped(error.what()) != error.what()) std::abort();
-  }
-  return 0;
+  static const fuzz::Folder folder;
+  fuzz::require(!tokenizer::parse_sentencepiece("fuzz", bytes).pieces.empty(), "a model has pieces");
+  folder.put("tokenizer.model", bytes);
+  fuzz::tokenize({folder.path()});
 }

@@ -1,42 +1,36 @@
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string_view>
+#include <string>
 #include <vector>
 
-#include "base/error.hpp"
+#include "tokenize.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/models/token_model.hpp"
 
-// The bytes are a tokenizer.json. Its model tokenizes its own tokens and others; the tokens must lie inside
-// of the piece in ascending order.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+// The bytes are a tokenizer.json. Its model also tokenizes its own tokens: tokens must lie inside of the
+// piece in ascending order.
+ATTNCTL_FUZZ_TARGET(tokenizer) {
   using namespace attnctl;
-  try {
-    tokenizer::TokenizerFile file =
-        tokenizer::parse_tokenizer_json("fuzz", {reinterpret_cast<const char*>(data), size});
-    tokenizer::check_vocabulary(file);
-    (void)tokenizer::make_vocabulary(file);
-    std::vector<std::string> pieces = {"a", "the quick \u00e9\u2581\U0001F600", std::string(200, 'a')};
-    for (const tokenizer::TokenEntry& entry : file.vocabulary) {
-      if (!entry.token.empty() && pieces.size() < 50) pieces.push_back(entry.token + pieces.back());
-    }
-    const tokenizer::TokenModelPtr model = tokenizer::make_token_model(file);
-    tokenizer::TokenModel::ModelState state;
-    std::vector<tokenizer::PieceToken> tokens;
-    for (const std::string& piece : pieces) {
-      tokens.clear();
-      model->tokenize(piece, state, tokens);
-      std::uint32_t begin = 0;
-      for (const tokenizer::PieceToken& token : tokens) {
-        if (token.id < 0 || token.begin < begin || token.end <= token.begin || token.end > piece.size()) {
-          std::abort();
-        }
-        begin = token.begin;
-      }
-    }
-  } catch (const Error& error) {
-    if (escaped(error.what()) != error.what()) std::abort();
+  static const fuzz::Folder folder;
+  folder.put("tokenizer.json", bytes);
+  fuzz::attempt([&] { fuzz::tokenize({folder.path()}); });
+
+  tokenizer::TokenizerFile file = tokenizer::parse_tokenizer_json("fuzz", bytes);
+  tokenizer::check_vocabulary(file);
+  std::vector<std::string> pieces = {std::string(200, 'a')};
+  for (const tokenizer::TokenEntry& entry : file.vocabulary) {
+    if (!entry.token.empty() && pieces.size() < 10) pieces.push_back(entry.token + pieces.back());
   }
-  return 0;
+  const tokenizer::TokenModelPtr model = tokenizer::make_token_model(file);
+  tokenizer::TokenModel::ModelState state;
+  std::vector<tokenizer::PieceToken> tokens;
+  for (const std::string& piece : pieces) {
+    tokens.clear();
+    model->tokenize(piece, state, tokens);
+    std::uint32_t begin = 0;
+    for (const tokenizer::PieceToken& token : tokens) {
+      fuzz::require(
+          token.id >= 0 && token.begin >= begin && token.end > token.begin && token.end <= piece.size(),
+          "tokens lie inside of the piece, in order");
+      begin = token.begin;
+    }
+  }
 }

@@ -1,9 +1,7 @@
-#include "checkpoint/readers.hpp"
-#include "fuzz.hpp"
+#include "weights.hpp"
 
 // An archive or the layout before archives: whichever the bytes look like.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+ATTNCTL_FUZZ_TARGET(torch) {
   using namespace attnctl;
-  fuzz::read_all(data, size, checkpoint::read_torch_file);
-  return 0;
+  fuzz::read_values(fuzz::with_checksums(bytes), checkpoint::read_torch_file);
 }

@@ -12,6 +12,7 @@
 #include "analysis/head_axes.hpp"
 #include "analysis/model_summary.hpp"
 #include "cli/commands.hpp"
+#include "cli/commands/verify.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/session.hpp"
 #include "forward/block.hpp"
@@ -26,12 +27,6 @@ namespace {
 // --- The file of --against
 
 using Integers = std::vector<std::int64_t>;
-
-struct ReferenceInput {
-  Integers ids;  // empty if the file has no ids for the input
-  Integers target_ids;
-  reference::ReferencePass pass;  // converted to float64
-};
 
 /// The layers of the reference arrays of one component.
 struct ReferenceLayers {
@@ -147,8 +142,8 @@ class ReferenceReader {
   std::vector<ReferenceLayers> stacks_;
 };
 
-/// Throws Error(bad_input) if a reference array does not fit the input. Skips the layers that need a target
-/// if the input has none.
+}  // namespace
+
 void check_reference_shapes(const reference::ReferencePass& pass, const model::ModelConfig& config,
                             const input::Sequence& sequence, const std::string& path) {
   // `keys` is 0 if the columns of the matrix are not keys; their number is then not checked.
@@ -174,12 +169,9 @@ void check_reference_shapes(const reference::ReferencePass& pass, const model::M
   check(pass.logits, "logits", sequence.target ? sequence.target->queries() : sequence.queries(), 0);
 }
 
-/// Returns the arrays of the inputs 0, 1, ... up to the first one without arrays. Throws Error(bad_input) if
-/// input 0 has none, or if the axes of layers and heads do not fit the model.
-std::vector<ReferenceInput> read_reference(const std::string& path, const model::ModelConfig& config) {
-  Warnings unused;
-  const std::unique_ptr<checkpoint::Checkpoint> file = checkpoint::open_checkpoint(path, unused);
-  ReferenceReader reader(*file, escaped(path), config);
+std::vector<ReferenceInput> read_reference(checkpoint::Checkpoint& file, const std::string& path,
+                                           const model::ModelConfig& config) {
+  ReferenceReader reader(file, escaped(path), config);
   std::vector<ReferenceInput> inputs;
   while (auto input = reader.read(inputs.size())) inputs.push_back(std::move(*input));
   if (inputs.empty()) {
@@ -190,6 +182,8 @@ std::vector<ReferenceInput> read_reference(const std::string& path, const model:
   }
   return inputs;
 }
+
+namespace {
 
 // --- The command
 
@@ -326,7 +320,11 @@ void verify(const VerifyOptions& options) {
   Session session(options.run);
   OpenModel open = open_model(options.model, session.warnings);
   std::vector<ReferenceInput> reference;  // empty without --against
-  if (options.against) reference = read_reference(*options.against, open.model.config());
+  if (options.against) {
+    Warnings unused;
+    const auto file = checkpoint::open_checkpoint(*options.against, unused);
+    reference = read_reference(*file, *options.against, open.model.config());
+  }
   open.model = with_attention_option(open.model, options.selection);
   input::Batch batch = choose_inputs(options, open, reference, session.warnings);
   const auto grid = axial_grid(options.selection, options.inputs, open.model, batch);

@@ -348,11 +348,13 @@ void StudyState::write(OutputFile& out) const {
 }
 
 StudyState StudyState::read(const std::filesystem::path& path) {
-  const std::string file = read_file(path, kMaxFileSize);
-  const std::string name = escaped(path.string());
+  return parse(read_file(path, kMaxFileSize), escaped(path.string()));
+}
+
+StudyState StudyState::parse(std::string_view file, const std::string& name) {
   if (!file.starts_with(kMagic))
     fail(Status::bad_input, "{}: is not a study state file; need a file of attnctl study --state", name);
-  StateReader outer(std::string_view(file).substr(kMagic.size()), name);
+  StateReader outer(file.substr(kMagic.size()), name);
   const std::uint64_t version = outer.number();
   if (version != kVersion) {
     fail(Status::bad_input, "{}: unsupported version {} of the state file, need {}; run the study again",

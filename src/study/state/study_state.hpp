@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -148,6 +149,10 @@ class StudyState {
   /// Reads a file of write(). Throws Error(environment) if the file cannot be read, and Error(bad_input) if
   /// it is longer than 2 GiB or not a valid state file of a supported version.
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);
+  /// Reads the bytes of a file of write(). `name` is its escaped name.
+  [[nodiscard]] static StudyState parse(std::string_view file, const std::string& name);
+  /// Reads the content of a state file, without magic, version, length and checksum.
+  explicit StudyState(StateReader& in);
 
  private:
   /// A warning of the forward pass: the total count, and the message from the block with the lowest number.
@@ -167,7 +172,6 @@ class StudyState {
     while (skipped_.size() > kListed) skipped_.erase(std::prev(skipped_.end()));
   }
   void save(StateWriter& out) const;
-  explicit StudyState(StateReader& in);
 
   /// Largest number of bad sentences that are listed; all of them are counted.
   static constexpr std::size_t kListed = 100;
