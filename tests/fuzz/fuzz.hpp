@@ -43,7 +43,8 @@ bool attempt(Step step) {
     return true;
   } catch (const Error& error) {
     const std::string_view message = error.what();
-    require(!message.empty() && escaped(message) == message, "an error is one printable line");
+    if (message.empty() || escaped(message) != message)
+      require(false, ("an error is one printable line: " + escaped(message)).c_str());
     return false;
   }
 }

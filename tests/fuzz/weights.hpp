@@ -24,6 +24,7 @@ inline std::unique_ptr<checkpoint::Checkpoint> read_bytes(std::string_view bytes
   auto checkpoint = std::make_unique<checkpoint::Checkpoint>();
   Warnings warnings;
   read(checkpoint->map("/nonexistent/folder/fuzz", std::as_bytes(std::span(bytes))), *checkpoint, warnings);
+  checkpoint->sort();
   return checkpoint;
 }
 

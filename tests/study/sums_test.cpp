@@ -260,6 +260,17 @@ TEST_CASE("a state may promise many blocks, but not more random models than it h
                 {"forged.state: the study state is damaged: the file ends too early"});
 }
 
+TEST_CASE("errors escape the names and values in a state") {
+  StudyHeader header, wanted;
+  header.identity = {{"seed\x1b", "1"}, {"weights", "a\nb"}};
+  wanted.identity = {{"seed\x1b", "2"}, {"weights", "a\nb"}};
+  check_refusal([&] { require_same_study(header, "a", wanted, "b"); }, Status::bad_input,
+                {R"(--seed\x1b: got "1", need "2")"});
+  wanted.identity = {{"seed\x1b", "1"}, {"weights", "c"}};
+  check_refusal([&] { require_same_study(header, "a", wanted, "b"); }, Status::bad_input,
+                {R"((weights a\x0ab))"});
+}
+
 TEST_CASE("values are restored from a state") {
   Record inner;
   inner.set("a", std::int64_t{-3}).set("b", 0.5).set("c", Value()).set("d", true);

@@ -163,7 +163,7 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
     if (value_of(header) == value_of(wanted)) continue;
     const bool corpus = key == "corpus", model = key == "config" || key == "weights";
     if (any_model && (model || key == "heads")) continue;
-    std::string what = model ? "model" : corpus || key == "state" ? key : "--" + key;
+    std::string what = model ? "model" : corpus || key == "state" ? key : "--" + shown(key);
     std::ranges::replace(what, '_', '-');
     const char* const problem = any_model ? "cannot be compared" : "belongs to another study";
     const std::string use = any_model ? "corpus and options" : "model, corpus and options";
@@ -179,7 +179,7 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
     const auto described = [&](const StudyHeader& of) {
       const std::string value = value_of(of);
       if (value.empty()) return std::string("no value");
-      if (model) return fmt::format("{} ({} {})", in_quotes(of.model_path), key, value);
+      if (model) return fmt::format("{} ({} {})", in_quotes(of.model_path), key, shown(value));
       if (!corpus) return in_quotes(value);
       return fmt::format("{} ({})", in_quotes(fmt::format("{}", fmt::join(of.files, ", "))), shown(value));
     };
