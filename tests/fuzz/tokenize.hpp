@@ -44,10 +44,15 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// Opens a tokenizer and tokenizes two texts. Ranges of tokens lie inside of their texts.
+/// Opens a tokenizer and tokenizes two texts. Ranges of tokens lie inside of their texts. If the tokenizer is not
+/// supported, reads only its vocabulary.
 inline void tokenize(const tokenizer::TokenizerOrigin& origin) {
-  attempt([&] { (void)tokenizer::read_vocabulary(origin); });
-  const tokenizer::Tokenizer tokenizer = tokenizer::Tokenizer::open(origin);
+  std::optional<tokenizer::Tokenizer> opened;
+  if (!attempt([&] { opened = tokenizer::Tokenizer::open(origin); })) {
+    (void)tokenizer::read_vocabulary(origin);
+    return;
+  }
+  const tokenizer::Tokenizer& tokenizer = *opened;
   const auto state = tokenizer.make_state();
   const std::array<std::string_view, 2> texts = {
       "The quick\u00e9 <s>\u2581brown  fox's\n12345 [MASK]caf\u0065\u0301",

@@ -205,8 +205,10 @@ TEST_CASE("a set of blocks repeats if each shard has all of its blocks or none")
 }
 
 /// Returns a state file with the block `block` and `null_models` random models.
-std::string state_file(std::uint64_t block, std::size_t null_models) {
+std::string state_file(std::uint64_t block, std::size_t null_models,
+                       Value model = Record().set("path", "model")) {
   StudyHeader header;
+  header.model = std::move(model);
   header.shape.heads.emplace_back().name = "0.0";
   header.measures = parse_measures("positional");
   header.null_models = null_models;
@@ -258,6 +260,10 @@ TEST_CASE("a state may promise many blocks, but not more random models than it h
                 {"a run of blocks is empty"});
   check_refusal([&] { (void)read(forged(state, state_file(0, 2), 0, 100)); }, Status::bad_input,
                 {"forged.state: the study state is damaged: the file ends too early"});
+  for (const Value& model :
+       {Value("model"), Value(Record()), Value(Record().set("path", "a").set("heads", List()))})
+    check_refusal([&] { (void)read(state_file(0, 1, model)); }, Status::bad_input,
+                  {"the record of the model"});
 }
 
 TEST_CASE("errors escape the names and values in a state") {

@@ -34,6 +34,21 @@ void save_header(StateWriter& out, const StudyHeader& header) {
   save_list(out, header.files);
 }
 
+/// Reads the record of the model. Only its lists of components and of kinds of attention are no cells.
+Value load_model(StateReader& in) {
+  Value model = in.value();
+  const auto* const record = std::get_if<std::shared_ptr<const Record>>(&model.data);
+  const auto fits = [](const auto& field) {
+    return std::holds_alternative<Cell>(field.second.data) || field.first == "components" ||
+           field.first == "attention";
+  };
+  const auto is_path = [](const auto& field) { return field.first == "path"; };
+  if (record == nullptr || !std::ranges::all_of((*record)->fields, fits) ||
+      !std::ranges::any_of((*record)->fields, is_path))
+    in.damaged("the record of the model is not valid");
+  return model;
+}
+
 StudyHeader load_header(StateReader& in) {
   StudyHeader header;
   load_list(in, header.identity);
@@ -57,7 +72,7 @@ StudyHeader load_header(StateReader& in) {
     *nulls = in.number();
     if (*nulls > kMaxNulls) in.damaged("there are too many random models or shuffles");
   }
-  header.model = in.value();
+  header.model = load_model(in);
   header.model_path = in.text();
   load_list(in, header.files);
   return header;
