@@ -266,6 +266,29 @@ TEST_CASE("a state may promise many blocks, but not more random models than it h
                   {"the record of the model"});
 }
 
+TEST_CASE("states whose sums are too large to be added are refused") {
+  const auto make = [](std::uint64_t block) {
+    StudyHeader header;
+    header.shape.heads.emplace_back().name = "0.0";
+    header.measures = parse_measures("positional");
+    StudyState state(std::move(header));
+    const StudyMeasures measures = state.make_block_measures();
+    StateWriter out;
+    measures.own[0]->save(out);
+    std::string bytes = out.bytes();
+    bytes[18] = 0x40;  // the first sum, which follows three counts, becomes 2^62
+    StateReader in(bytes, "measure");
+    measures.own[0]->load(in);
+    CorpusBlock corpus;
+    corpus.number = block;
+    state.add(corpus, measures, {}, "kernel");
+    return state;
+  };
+  StudyState state = make(0);
+  check_refusal([&] { state.merge(make(1), "a", "b"); }, Status::bad_input,
+                {"b: ", "its sums are too large"});
+}
+
 TEST_CASE("errors escape the names and values in a state") {
   StudyHeader header, wanted;
   header.identity = {{"seed\x1b", "1"}, {"weights", "a\nb"}};

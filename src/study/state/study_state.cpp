@@ -244,7 +244,14 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
            *block);
   }
   if (other.blocks_) end_corpus(*other.blocks_, other.tokens_hash_);
-  measures_.merge(other.measures_);
+  try {
+    measures_.merge(other.measures_);
+  } catch (const std::overflow_error&) {
+    fail(Status::bad_input,
+         "{}: the study state is damaged: its sums are too large to add to those of {}; "
+         "run the study again",
+         other_name, name);
+  }
   merge_state(counts_, other.counts_);
   skipped_.insert(other.skipped_.begin(), other.skipped_.end());
   trim_skipped();
