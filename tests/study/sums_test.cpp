@@ -210,7 +210,7 @@ std::string state_file(std::uint64_t block, std::size_t null_models,
   StudyHeader header;
   header.model = std::move(model);
   header.shape.heads.emplace_back().name = "0.0";
-  header.measures = parse_measures("positional");
+  header.measures = parse_measures("roles");
   header.null_models = null_models;
   StudyState state(std::move(header));
   CorpusBlock corpus;
