@@ -192,7 +192,7 @@ model::Model make_model(const nlohmann::ordered_json& json, std::span<const std:
   const model::FamilySpec family = model::family_of("config.json", json);
   Shapes shapes;
   if (family.sizes_from_tensors) {
-    for (const char* const name : {"W_k", "W_o", "W_q", "W_v"}) shapes[name] = {8, 8};
+    for (const char* const name : {"W_k", "W_o", "W_q", "W_v"}) shapes[name] = {12, 12};
   }
   source.weights = make_weights(shapes, values);
   model::ModelConfig config = model::resolve_config(family, source);
@@ -239,7 +239,9 @@ ATTNCTL_FUZZ_TARGET(pass) {
                     inputs = 1 + choose.next(2);
   const std::string kind = kKinds[choose.next(kKinds.size())];
   const std::string component = kComponents[choose.next(kComponents.size())];
-  const std::size_t left_out = choose.next(256), flags = choose.next(256), sizes = choose.next(256);
+  const std::size_t flags = choose.next(256), sizes = choose.next(256);
+  std::size_t left_out = choose.next(256);
+  left_out += choose.next(256) << 8U | choose.next(256) << 16U;
   while (!choose.bytes.empty()) {
     const char* const key = kKeys[choose.next(kKeys.size())];
     json[key] = nlohmann::ordered_json::parse(kValues[choose.next(kValues.size())]);
@@ -267,9 +269,10 @@ ATTNCTL_FUZZ_TARGET(pass) {
       request.selection =
           inspect::select_heads({.component = component, .layers = "", .heads = ""}, model.config());
       for (std::size_t i = 0; i < names.size(); ++i) {
-        // Analyses of their own refuse several components.
-        if ((left_out >> i % 8 & 1U) == 0 && (component.empty() ? !model.config().decoder || i < 12 : true))
-          request.includes.set(names[i], true);
+        // Analyses refuse several components, layers without experts, or what the configuration lacks.
+        const bool several = model.config().decoder && component.empty() && i >= 12;
+        const bool lacking = names[i] == "routing" && model.config().layers.front().experts.count == 0;
+        if ((left_out >> i & 1U) == 0 && !several && !lacking) request.includes.set(names[i], true);
       }
       request.per_input = (flags & 4U) != 0;
       request.by_word = (flags & 8U) != 0;
