@@ -1,7 +1,11 @@
+#include "cli/commands/verify.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,6 +16,8 @@
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "model/families/presets.hpp"
+#include "support/refusal.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
@@ -90,4 +96,16 @@ TEST_CASE("verify compares with float64 by default, and fails with status 7") {
   const RunResult other =
       run_attnctl({"verify", "tests/golden/llama", "--against", "tests/golden/llama-yarn/golden.npz"});
   CHECK((other.status == 7 || other.status == 3));
+}
+
+TEST_CASE("the layers of a reference file are integers") {
+  using namespace attnctl;
+  const model::ModelConfig config = model::bare_config({.d_model = 4, .heads = 2});
+  for (const double layer : {0.5, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
+    checkpoint::Checkpoint file;
+    const MappedFile& memory = file.map("reference.npz", std::as_bytes(std::span(&layer, 1)));
+    file.add(memory, {"layers", DType::f64, {1}}, memory.bytes());
+    test::check_refusal([&] { (void)cli::read_reference(file, "reference.npz", config); }, Status::bad_input,
+                        {"reference.npz: \"layers\": got ", ", need integers"});
+  }
 }

@@ -81,6 +81,10 @@ class ReferenceReader {
   std::optional<Integers> integers(const std::string& name) {
     const auto array = read_array(name);
     if (!array) return std::nullopt;
+    for (const double value : array->values) {
+      if (std::abs(value) <= 0x1p53 && value == std::trunc(value)) continue;
+      fail(Status::bad_input, "{}: \"{}\": got {}, need integers", path_, name, value);
+    }
     return Integers(array->values.begin(), array->values.end());
   }
 
