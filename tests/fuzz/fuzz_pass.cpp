@@ -197,7 +197,8 @@ model::Model make_model(const nlohmann::ordered_json& json, std::span<const std:
   source.weights = make_weights(shapes, values);
   model::ModelConfig config = model::resolve_config(family, source);
   if (config.layers.size() > 6 || model::count_parameters(config).all > kMostWeights ||
-      config.embedding.pixels.image_size() > kMostWeights)
+      (config.embedding.pixels.present() &&
+       (config.embedding.pixels.patches() > 64 || config.embedding.pixels.image_size() > kMostWeights)))
     fail(Status::limit, "the model is too large");
   for (int step = 0; step < 64; ++step) {
     std::string error;
