@@ -13,6 +13,7 @@
 #include "base/numbers.hpp"
 #include "cli/options/inputs.hpp"
 #include "formats/json.hpp"
+#include "forward/run.hpp"
 #include "fuzz.hpp"
 #include "inspect/inspection.hpp"
 #include "inspect/open_model.hpp"
@@ -235,6 +236,7 @@ ATTNCTL_FUZZ_TARGET(pass) {
   nlohmann::ordered_json json = formats::parse_json("config.json", bytes.substr(0, end));
   if (!json.is_object()) return;
   Choices choose{bytes.substr(std::min(end + 1, bytes.size()))};
+  const std::size_t what = choose.next(4);  // the form of the results, or the pass in float64
   const auto values = weights_of(static_cast<unsigned>(choose.next(3)));
   const std::size_t length = 1 + choose.next(12), target_length = 1 + choose.next(5),
                     inputs = 1 + choose.next(2);
@@ -262,36 +264,38 @@ ATTNCTL_FUZZ_TARGET(pass) {
   if ((flags & 1U) != 0) batch.sequences[0].key_visible.assign(batch.sequences[0].keys(), 0);
   if ((flags & 2U) != 0) batch.sequences[0].causal = (flags & 1U) == 0;
 
-  const std::vector<std::string> names = inspect::include_names();
-  for (const inspect::Form form : {inspect::Form::document, inspect::Form::tables, inspect::Form::text}) {
-    fuzz::attempt([&] {
-      inspect::InspectRequest request;
-      request.form = form;
-      request.selection =
-          inspect::select_heads({.component = component, .layers = "", .heads = ""}, model.config());
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        // Analyses refuse several components, layers without experts, or what the configuration lacks.
-        const bool several = model.config().decoder && component.empty() && i >= 12;
-        const bool lacking = names[i] == "routing" && model.config().layers.front().experts.count == 0;
-        if ((left_out >> i & 1U) == 0 && !several && !lacking) request.includes.set(names[i], true);
-      }
-      request.per_input = (flags & 4U) != 0;
-      request.by_word = (flags & 8U) != 0;
-      request.from = (flags & 16U) != 0 ? "0" : "";
-      if ((flags & 32U) != 0) request.order = inspect::HeadOrder::cluster;
-      if ((flags & 64U) != 0) request.weighting = analysis::Weighting::norm;
-      request.weights.across_layers = (flags & 128U) != 0;
-      request.weights.fold_norm = (sizes & 128U) != 0;
-      request.limit = 100'000;
-      forward::RunContext context{.pool = pool, .warnings = warnings};
-      context.panel_rows = 1 + sizes % 8;
-      context.packed_rows = 1 + sizes / 8 % 4 * 8;
-      context.streamed_rows = sizes / 32 % 4;
-      inspect::Inspection inspection(request, {model, vocabulary, batch}, context);
-      fuzz::write_all(inspection.run());
-    });
+  if (what == 3) {
+    forward::check_batch(model, batch);
+    const bool logits = model.config().head.present;
+    for (const input::Sequence& sequence : batch.sequences)
+      (void)reference::run_reference(model, sequence, model.config().layers.size() - 1, logits, pool);
+    return;
   }
-  const bool logits = model.config().head.present;
-  for (const input::Sequence& sequence : batch.sequences)
-    (void)reference::run_reference(model, sequence, model.config().layers.size() - 1, logits, pool);
+
+  const std::vector<std::string> names = inspect::include_names();
+  inspect::InspectRequest request;
+  constexpr std::array kForms = {inspect::Form::document, inspect::Form::tables, inspect::Form::text};
+  request.form = kForms.at(what);
+  request.selection =
+      inspect::select_heads({.component = component, .layers = "", .heads = ""}, model.config());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    // Analyses refuse several components, layers without experts, or what the configuration lacks.
+    const bool several = model.config().decoder && component.empty() && i >= 12;
+    const bool lacking = names[i] == "routing" && model.config().layers.front().experts.count == 0;
+    if ((left_out >> i & 1U) == 0 && !several && !lacking) request.includes.set(names[i], true);
+  }
+  request.per_input = (flags & 4U) != 0;
+  request.by_word = (flags & 8U) != 0;
+  request.from = (flags & 16U) != 0 ? "0" : "";
+  if ((flags & 32U) != 0) request.order = inspect::HeadOrder::cluster;
+  if ((flags & 64U) != 0) request.weighting = analysis::Weighting::norm;
+  request.weights.across_layers = (flags & 128U) != 0;
+  request.weights.fold_norm = (sizes & 128U) != 0;
+  request.limit = 20'000;
+  forward::RunContext context{.pool = pool, .warnings = warnings};
+  context.panel_rows = 1 + sizes % 8;
+  context.packed_rows = 1 + sizes / 8 % 4 * 8;
+  context.streamed_rows = sizes / 32 % 4;
+  inspect::Inspection inspection(request, {model, vocabulary, batch}, context);
+  fuzz::write_all(inspection.run());
 }
