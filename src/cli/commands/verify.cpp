@@ -1,3 +1,5 @@
+#include "cli/commands/verify.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,7 +14,6 @@
 #include "analysis/head_axes.hpp"
 #include "analysis/model_summary.hpp"
 #include "cli/commands.hpp"
-#include "cli/commands/verify.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/session.hpp"
 #include "forward/block.hpp"
