@@ -44,8 +44,8 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// Opens a tokenizer and tokenizes two texts. Ranges of tokens lie inside of their texts. If the tokenizer is not
-/// supported, reads only its vocabulary.
+/// Opens a tokenizer and tokenizes two texts. Ranges of tokens lie inside of their texts. If the tokenizer is
+/// not supported, reads only its vocabulary.
 inline void tokenize(const tokenizer::TokenizerOrigin& origin) {
   std::optional<tokenizer::Tokenizer> opened;
   if (!attempt([&] { opened = tokenizer::Tokenizer::open(origin); })) {
