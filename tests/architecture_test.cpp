@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "support/run.hpp"
 #include "support/source_rules.hpp"
 #include "support/temp_dir.hpp"
 
@@ -70,6 +71,21 @@ TEST_CASE("installed headers include only the standard library and each other") 
     }
   }
   CHECK(headers >= 10);
+}
+
+TEST_CASE("the program cannot open a connection or start another program") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  MESSAGE("skipped: a sanitizer adds functions");
+#else
+  const RunResult symbols =
+      run_shell("nm -D --undefined-only $program", {.environment = {{"program", ATTNCTL_BINARY}}});
+  REQUIRE_MESSAGE(symbols.status == 0, symbols.err);
+  CHECK(std::regex_search(symbols.out, std::regex(" U (open|openat|open64)\\b")));
+  static const std::regex forbidden(
+      " U (socket|connect|sendto|getaddrinfo|gethostbyname|system|popen|exec[a-z]+|posix_spawnp?)\\b");
+  std::smatch found;
+  CHECK_MESSAGE(!std::regex_search(symbols.out, found, forbidden), found.str());
+#endif
 }
 
 TEST_CASE("the rules catch what they are for") {

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -151,10 +152,12 @@ TEST_CASE("other files in the folder are kept") {
     bool subfolder = false;
     const char* fault = nullptr;
     bool from_inside = false;
+    bool attribute = false;
   };
   for (const Row& row :
        {Row{"exchanged"}, Row{"a folder in it", true}, Row{"no exchange", false, "exchange:EINVAL"},
-        Row{"the working directory", false, nullptr, true}}) {
+        Row{"the working directory", false, nullptr, true},
+        Row{"an attribute", false, nullptr, false, true}}) {
     CAPTURE(row.what);
     runs.begin();
     runs.folder.write("out/notes.txt", "mine");
@@ -166,6 +169,10 @@ TEST_CASE("other files in the folder are kept") {
     if (row.subfolder) fs::create_directory(runs.out / "plots");
     REQUIRE(chmod(runs.out.c_str(), 0750) == 0);
     REQUIRE(chmod((runs.out / "inputs.csv").c_str(), 0640) == 0);
+    if (row.attribute && setxattr(runs.out.c_str(), "user.note", "1", 1, 0) != 0) {
+      MESSAGE("skipped: this file system has no extended attributes");
+      continue;
+    }
     RunOptions options;
     if (row.fault != nullptr) options.environment = with_fault(row.fault);
     if (row.from_inside) options.directory = runs.out.string();
@@ -179,6 +186,7 @@ TEST_CASE("other files in the folder are kept") {
     struct stat found {};
     REQUIRE(stat(runs.out.c_str(), &found) == 0);
     CHECK((found.st_mode & 07777U) == 0750);
+    if (row.attribute) CHECK(getxattr(runs.out.c_str(), "user.note", nullptr, 0) == 1);
     REQUIRE(stat((runs.out / "inputs.csv").c_str(), &found) == 0);
     CHECK((found.st_mode & 07777U) == 0640);
     fs::remove(runs.folder.path() / "elsewhere.csv");

@@ -113,6 +113,20 @@ TEST_CASE("the same command gives the same bytes") {
     const std::vector<std::string> words = words_of(line + " --format json --threads 2");
     CHECK(run_attnctl(words).out == run_attnctl(words).out);
   }
+  const std::string analyze =
+      "analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --threads 2 --format ";
+  for (const std::string& line :
+       {analyze + "jsonl", analyze + "csv --table heads", analyze + "tsv --table patterns", analyze + "npz",
+        analyze + "npz --compress", analyze + "text", analyze + "svg", analyze + "png", analyze + "pdf",
+        std::string("tokenize data/tiny-bert --input data/sentences.txt --format jsonl"),
+        std::string("study data/tiny-bert --input data/sentences.txt --format json"),
+        std::string("compare data/tiny-bert data/tiny-llama --input data/sentences.txt --format json"),
+        std::string("experiment diversity --format json"), std::string("explain --format json")}) {
+    CAPTURE(line);
+    const RunResult first = run_attnctl(words_of(line));
+    CHECK_MESSAGE(first.status == 0, first.err);
+    CHECK((run_attnctl(words_of(line)).out == first.out));
+  }
 }
 
 }  // namespace

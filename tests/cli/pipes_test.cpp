@@ -1,9 +1,11 @@
-// Output to pipes: a slow reader blocks the program, a closed pipe ends it, and a killed program has written
-// complete records only.
+// Pipes: a slow reader blocks the program, a closed pipe ends it, and a killed program has written complete
+// records only. While the program waits for its standard input, signals arrive and its files change.
 
 #include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -61,6 +63,60 @@ TEST_CASE("a killed program has written only complete records") {
   const std::string out = slurp(folder.path() / "out");
   CHECK(out.size() > 300000);
   CHECK(out.ends_with("}\n"));
+}
+
+TEST_CASE("SIGINT, SIGTERM and SIGHUP end a run with status 130, and the output keeps its content") {
+  for (const std::string signal : {"INT", "TERM", "HUP"}) {
+    CAPTURE(signal);
+    const TempDir folder;
+    folder.write("out.json", "old");
+    // A pipe holds less than these bytes, so attnctl reads when all are written.
+    const RunResult result = run_shell(
+        "mkfifo $folder/in; attnctl tokenize data/tiny-bert --input - -o $folder/out.json < $folder/in & "
+        "exec 3> $folder/in; yes the | head -c 300000 >&3; kill -$signal $!; wait $!",
+        {.environment = {{"folder", folder.path().string()}, {"signal", signal}}});
+    CHECK(result.status == 130);
+    CHECK(result.err == "attnctl: interrupted\n");
+    CHECK(slurp(folder.path() / "out.json") == "old");
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
+  }
+}
+
+TEST_CASE("a model or a corpus that changes during a run is status 3, and the output keeps its content") {
+  struct Row {
+    std::string command, file;
+  };
+  for (const Row& row :
+       {Row{"analyze $folder/model --include metrics", "model/model.safetensors"},
+        Row{"study $folder/model --measures metrics --input $folder/corpus.txt", "corpus.txt"}}) {
+    CAPTURE(row.file);
+    const TempDir folder;
+    std::filesystem::copy("data/tiny-bert", folder.path() / "model");
+    folder.write("corpus.txt", "the cat sat\n");
+    folder.write("out.json", "old");
+    const RunResult result =
+        run_shell("{ yes '' | head -c 300000; touch $folder/" + row.file + "; echo the cat; } | attnctl " +
+                      row.command + " --input - --input-format txt -o $folder/out.json",
+                  {.environment = {{"folder", folder.path().string()}}});
+    CHECK(result.status == 3);
+    CHECK_MESSAGE(result.err == "attnctl: " + (folder.path() / row.file).string() +
+                                    ": changed while it was read; run again\n",
+                  result.err);
+    CHECK(slurp(folder.path() / "out.json") == "old");
+  }
+}
+
+TEST_CASE("npz for a pipe needs $TMPDIR, and leaves nothing there") {
+  const TempDir folder;
+  const std::vector<std::string> command = {"analyze", "data/tiny-bert", "the cat", "--format", "npz"};
+  const RunResult result = run_attnctl(command, {.environment = {{"TMPDIR", folder.path().string()}}});
+  CHECK_MESSAGE(result.status == 0, result.err);
+  CHECK(std::filesystem::is_empty(folder.path()));
+  const RunResult refused =
+      run_attnctl(command, {.environment = {{"TMPDIR", (folder.path() / "none").string()}}});
+  CHECK(refused.status == 4);
+  CHECK(refused.out.empty());
+  CHECK_MESSAGE(refused.err.find("set TMPDIR to use another directory") != std::string::npos, refused.err);
 }
 
 }  // namespace

@@ -105,11 +105,11 @@ TEST_CASE("--width is the width of a PNG in pixels and of a PDF in points, --fon
   CHECK(png_number(drawn("png", large), 20) == 2 * size.second);
 }
 
-TEST_CASE("--format png and pdf write to a pipe, but not to a terminal") {
-  for (const std::string format : {"png", "pdf"}) {
+TEST_CASE("--format png, pdf and npz write to a pipe, but not to a terminal") {
+  for (const std::string format : {"png", "pdf", "npz"}) {
     const RunResult result = run_attnctl({"weights", kBert, "--format", format});
     CHECK_MESSAGE(result.status == 0, result.err);
-    CHECK(result.out.starts_with(format == "png" ? kPngSignature : "%PDF-"));
+    CHECK(result.out.starts_with(format == "png" ? kPngSignature : format == "pdf" ? "%PDF-" : "PK"));
     const std::optional<RunResult> refused =
         run_in_terminal("attnctl weights data/tiny-bert --format " + format, 80);
     if (!refused) {
