@@ -18,12 +18,12 @@ struct RunOptions {
 };
 
 /// Runs the batch through its model in float32, up to the last selected layer, and passes the pattern of each
-/// selected head to each observer. Results do not depend on the number of threads. Throws Error(usage) if a
-/// selected head does not exist, and Error(bad_input) if the model cannot compute the selected heads: for
-/// example, if a `decoder` or `cross` head is selected and an input has no target, or if a layer before the
-/// last selected one has no values (W_V). Throws Error(environment) if the BLAS library or a weight cannot be
-/// read, Error(limit) if not all threads can be started or the BLAS library cannot get enough memory, and
-/// std::bad_alloc. Also throws the exceptions of the observers.
+/// selected head to each observer. Another number of threads can change the last digits. Throws Error(usage)
+/// if a selected head does not exist, and Error(bad_input) if the model cannot compute the selected heads:
+/// for example, if a `decoder` or `cross` head is selected and an input has no target, or if a layer before
+/// the last selected one has no values (W_V). Throws Error(environment) if the BLAS library or a weight
+/// cannot be read, Error(limit) if not all threads can be started or the BLAS library cannot get enough
+/// memory, and std::bad_alloc. Also throws the exceptions of the observers.
 void run(const Batch& batch, std::span<Observer* const> observers, const RunOptions& options = {});
 void run(const Batch& batch, Observer& observer, const RunOptions& options = {});
 

@@ -127,6 +127,9 @@ TEST_CASE("the same command gives the same bytes") {
     CHECK_MESSAGE(first.status == 0, first.err);
     CHECK((run_attnctl(words_of(line)).out == first.out));
   }
+  const std::string weights =
+      "weights data/tiny-llama --include weights,directions,subspaces --format npz --threads ";
+  CHECK((run_attnctl(words_of(weights + "1")).out == run_attnctl(words_of(weights + "3")).out));
 }
 
 }  // namespace
