@@ -165,6 +165,26 @@ TEST_CASE("docs/tokenizers.md names the parts that the program knows") {
   }
 }
 
+TEST_CASE("docs/reliability.md names tests that exist") {
+  std::string sources;
+  for (fs::recursive_directory_iterator entry(ATTNCTL_SOURCE_DIR "/tests"), end; entry != end; ++entry) {
+    if (entry->path().filename() == "golden") entry.disable_recursion_pending();
+    if (entry->path().extension() == ".cpp") sources += slurp(entry->path());
+  }
+  const std::string page = slurp(ATTNCTL_SOURCE_DIR "/docs/reliability.md");
+  static const std::regex row("\\| [^|]* \\| (`[^|]*`) \\| [^|]* \\|"), name("`([^`]*)`");
+  std::size_t names = 0;
+  for (std::sregex_iterator at(page.begin(), page.end(), row), end; at != end; ++at) {
+    const std::string cell = (*at)[1];
+    for (std::sregex_iterator test(cell.begin(), cell.end(), name); test != end; ++test) {
+      ++names;
+      const std::string title = (*test)[1];
+      CHECK_MESSAGE(sources.find("TEST_CASE(\"" + title + "\")") != std::string::npos, "no test: ", title);
+    }
+  }
+  CHECK(names >= 60);
+}
+
 TEST_CASE("the examples of every --help run as printed") {
   const Root root;
   const std::string help = run_attnctl({"--help"}).out;

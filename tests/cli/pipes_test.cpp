@@ -106,7 +106,7 @@ TEST_CASE("a model or a corpus that changes during a run is status 3, and the ou
   }
 }
 
-TEST_CASE("npz for a pipe needs $TMPDIR, and leaves nothing there") {
+TEST_CASE("npz for a pipe needs the directory TMPDIR, and leaves nothing there") {
   const TempDir folder;
   const std::vector<std::string> command = {"analyze", "data/tiny-bert", "the cat", "--format", "npz"};
   const RunResult result = run_attnctl(command, {.environment = {{"TMPDIR", folder.path().string()}}});
