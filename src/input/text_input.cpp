@@ -54,10 +54,11 @@ TextBlocks::TextBlocks(const std::filesystem::path& path, InputFormat format, st
 }
 
 /// Appends a block of the file to `pending_`. If `pending_` is already longer than a block, because it holds
-/// no whole line or sentence, reads enough to double its size.
+/// no whole line or sentence, reads enough to double its size, but at most one byte more than an input may
+/// have.
 void TextBlocks::fill() {
   const std::size_t before = pending_.size();
-  const std::size_t wanted = std::max(block_bytes_, before);
+  const std::size_t wanted = std::min(std::max(block_bytes_, before), kLongestInput + 1 - before);
   pending_.resize(before + wanted);
   const std::size_t got = stream_.read(std::span(pending_).subspan(before));
   pending_.resize(before + got);

@@ -185,6 +185,15 @@ TEST_CASE("empty files and lines longer than a block") {
   REQUIRE(blocks_of(longer, InputFormat::txt, 8).size() == 1);
 }
 
+TEST_CASE("a line of JSON Lines or a sentence of CoNLL-U of more than 64 MiB is an error") {
+  const std::string longest(std::size_t{64} << 20U, 'x');
+  for (const InputFormat format : {InputFormat::jsonl, InputFormat::conllu}) {
+    CHECK(blocks_of(longest, format, 1 << 20).size() == 1);
+    check_refusal([&] { (void)blocks_of(longest + "x", format, 1 << 20); }, Status::bad_input,
+                  {"x.txt: line 1: an input is longer than 67108864 bytes; split it into several inputs"});
+  }
+}
+
 TEST_CASE("errors of invalid UTF-8 give the byte in the line") {
   struct Row {
     std::string text;
