@@ -544,6 +544,26 @@ TEST_CASE("a --memory that is too small is status 5 before computing, and names 
   }
 }
 
+TEST_CASE("a stack of 192 KiB is enough, and OMP_NUM_THREADS=0 changes nothing") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  MESSAGE("skipped: a sanitizer needs a larger stack");
+#else
+  for (const char* const arguments :
+       {"analyze data/tiny-llama 'The cat sat on the mat.' --include patterns,rollout,subspaces",
+        "weights data/tiny-bert --format csv --table heads", "experiment hull",
+        "study data/tiny-bert --input data/treebank.conllu --threads 2",
+        "analyze data/tiny-bert 'The cat sat.' --format svg"}) {
+    CAPTURE(arguments);
+    const RunResult plain = run_shell(fmt::format("attnctl {}", arguments));
+    const RunResult limited = run_shell(fmt::format("ulimit -s 192; attnctl {}", arguments),
+                                        {.environment = {{"OMP_NUM_THREADS", "0"}}});
+    CHECK(limited.status == 0);
+    CHECK(limited.err == plain.err);
+    CHECK(limited.out == plain.out);
+  }
+#endif
+}
+
 TEST_CASE("kind 134: a memory limit is status 5") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   MESSAGE("skipped: a sanitizer reserves its own address space");
