@@ -169,6 +169,7 @@ fs::path cached_model(const std::string& name) {
 std::optional<fs::path> find_directory(const std::string& model) {
   std::error_code error;
   const fs::file_status status = fs::status(model, error);
+  if (status.type() == fs::file_type::none) fail_with_errno(escaped(model), "open", error.value());
   if (status.type() == fs::file_type::not_found && !path_exists(model)) return cached_model(model);
   return fs::is_directory(status) ? std::optional<fs::path>(model) : std::nullopt;
 }

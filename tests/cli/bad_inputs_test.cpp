@@ -511,6 +511,11 @@ TEST_CASE("kinds 135, 136, 137: inputs that fail while they are read") {
                         {.status = Status::environment,
                          .parts = {"/model.safetensors: cannot open: Input/output error"},
                          .run = run});
+  run.environment = with_fault("stat:EIO", "data/tiny-bert");
+  check_command_refuses({"tokenize", "data/tiny-bert", "The cat"},
+                        {.status = Status::environment,
+                         .parts = {"data/tiny-bert: cannot open: Input/output error"},
+                         .run = run});
   for (const char* fault : {"read:SHORT", "read:EINTR", "write:SHORT", "write:EINTR"}) {
     CAPTURE(fault);
     run.environment = with_fault(fault);
