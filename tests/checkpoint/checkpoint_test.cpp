@@ -135,7 +135,8 @@ TEST_CASE("kind 135: a checkpoint that is cut while open gives an error instead 
   std::vector<float> values(1'000'000);
   convert(DType::u8, checkpoint->tensor(0).bytes, std::span(values));
   CHECK(values.back() == 0);
-  check_refusal([] { check_mapped_files(); }, Status::bad_input, {"m.safetensors", "changed while it was read"});
+  check_refusal([] { check_mapped_files(); }, Status::bad_input,
+                {"m.safetensors", "changed while it was read"});
 }
 
 namespace {

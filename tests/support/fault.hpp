@@ -23,8 +23,8 @@ namespace attnctl::test {
 ///
 /// `path` restricts the fault to files whose path contains it. A temporary file without a name has the path
 /// FOLDER/.attnctl-. Example: write:ENOSPC:4096. If ATTNCTL_FAULT_CALLS is the name of a file, the number of
-/// the first call with each call stack is written to it at the end (of allocations, and of calls that transfer
-/// no bytes or are counted with #).
+/// the first call with each call stack is written to it at the end (of allocations, and of calls that
+/// transfer no bytes or are counted with #).
 std::map<std::string, std::string> with_fault(const std::string& fault, const std::string& path = "");
 
 }  // namespace attnctl::test

@@ -87,8 +87,8 @@ class InputStream {
   std::shared_ptr<Unpacker> unpacker_;  // null unless the file is compressed
 };
 
-/// Throws Error(environment), or Error(limit) for ENOMEM: "NAME: cannot WHAT: No space left on device". `name`
-/// must already be escaped.
+/// Throws Error(environment), or Error(limit) for ENOMEM: "NAME: cannot WHAT: No space left on device".
+/// `name` must already be escaped.
 [[noreturn]] void fail_with_errno(const std::string& name, std::string_view what, int error);
 
 /// Returns the size of a file in bytes. Throws Error(environment) if it cannot be read.
