@@ -18,6 +18,7 @@ enum class SignalState { none, received, ignored, ending };
 static_assert(std::atomic<SignalState>::is_always_lock_free && std::atomic<char*>::is_always_lock_free,
               "the signal handler uses these");
 std::atomic<SignalState> signal_state{SignalState::none};
+std::atomic<int> final_status{-1};  // -1: not known yet
 std::array<std::atomic<char*>, 64> temporary_paths{};
 constexpr int kMaxDepth = 2;  // a temporary file is in at most this number of temporary folders
 
@@ -74,6 +75,7 @@ void throw_or_ignore_signals() {
 }
 
 void end_out_of_memory() noexcept {
+  if (const int status = final_status; status >= 0) ::_exit(status);
   while (signal_state.exchange(SignalState::ending) == SignalState::ending) ::pause();  // in another thread
   end_with(Status::limit, "attnctl: out of memory; select fewer layers or heads, or shorter inputs\n");
 }
@@ -100,6 +102,10 @@ void remove_temporaries() noexcept {
       if (path != nullptr && ::unlink(path) != 0) ::rmdir(path);
     }
   }
+}
+
+void set_final_status(int status) noexcept {
+  final_status = status;
 }
 
 void forget_temporaries() noexcept {

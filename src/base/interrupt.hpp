@@ -30,6 +30,9 @@ void forget_temporaries() noexcept;  // for a child process, in which the files 
 /// allocation. The output keeps its old content, unless it was replaced before.
 [[noreturn]] void end_out_of_memory() noexcept;
 
+/// From now on, end_out_of_memory() ends the process with this status and without a message.
+void set_final_status(int status) noexcept;
+
 /// Hides interrupts from this thread during its lifetime, so that finished results can still be written, and
 /// keeps signals in effect when it replaces a file that is not the last output of the run. A Pool::run() that
 /// this thread calls also hides them from its workers.

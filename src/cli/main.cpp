@@ -38,5 +38,7 @@ void* checked(void* memory) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return attnctl::cli::run(argc, argv);
+  const int status = attnctl::cli::run(argc, argv);
+  attnctl::set_final_status(status);  // the destructors of global variables may also allocate
+  return status;
 }

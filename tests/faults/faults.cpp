@@ -119,6 +119,12 @@ class Scene {
       run_attnctl({"study", kModel, "--input", kTreebank, "--shard", fmt::format("{}/2", part), "--state",
                    (folder_.path() / fmt::format("{}.part", part)).string()});
     inputs_ = files_of(folder_.path());
+    // fontconfig stores in its cache that there are no fonts if it cannot read them.
+    fonts_.write(
+        "fonts.conf",
+        fmt::format("<?xml version=\"1.0\"?>\n<!DOCTYPE fontconfig SYSTEM \"fonts.dtd\">\n<fontconfig>"
+                    "<dir>/usr/share/fonts</dir><cachedir>{}</cachedir></fontconfig>\n",
+                    (fonts_.path() / "cache").string()));
     restore();
     old_ = files_of(folder_.path());
     const RunResult result = run();
@@ -130,6 +136,8 @@ class Scene {
   /// `threads`: 0 for the default number.
   RunResult run(RunOptions options = {}, std::size_t threads = 0) const {
     if (!options.signal) options.signal = {.number = SIGKILL, .after = std::chrono::minutes(1)};
+    fs::remove_all(fonts_.path() / "cache");
+    options.environment["FONTCONFIG_FILE"] = (fonts_.path() / "fonts.conf").string();
     std::vector<std::string> arguments = arguments_;
     if (threads > 0) arguments.insert(arguments.end(), {"--threads", std::to_string(threads)});
     return run_attnctl(arguments, options);
@@ -194,7 +202,7 @@ class Scene {
   }
 
   const TestedCommand& command_;
-  TempDir folder_;
+  TempDir folder_, fonts_;
   std::vector<std::string> arguments_;
   Files inputs_, old_, new_;
 };
