@@ -20,7 +20,7 @@ void* checked(void* memory) {
 /// have other causes too, and in GMP and glibc, which would abort. Runs before the constructors of global
 /// variables.
 [[gnu::constructor(101)]] void install_memory_handlers() {
-  // NOLINTBEGIN(cppcoreguidelines-no-malloc)
+  // NOLINTBEGIN(cppcoreguidelines-no-malloc,cppcoreguidelines-owning-memory)
   std::set_new_handler(attnctl::end_out_of_memory);
   std::signal(SIGABRT, [](int) { attnctl::end_out_of_memory(); });
   mp_set_memory_functions(
@@ -32,7 +32,7 @@ void* checked(void* memory) {
       nullptr, [](const void*, std::size_t size) { return checked(std::malloc(size)); },
       [](const void*, void* old, std::size_t size) { return checked(std::realloc(old, size)); },
       [](const void*, void* memory) { std::free(memory); }, &status);
-  // NOLINTEND(cppcoreguidelines-no-malloc)
+  // NOLINTEND(cppcoreguidelines-no-malloc,cppcoreguidelines-owning-memory)
 }
 
 }  // namespace

@@ -104,9 +104,9 @@ class LoadingGuard {
  public:
   LoadingGuard() {
     [[maybe_unused]] static const int ignored = std::atexit([] {
-      if (loading_) end_out_of_memory();
+      if (loading) end_out_of_memory();
     });
-    loading_ = true;
+    loading = true;
     stack_t stack{};
     stack.ss_sp = stack_.data();
     stack.ss_size = stack_.size();
@@ -119,13 +119,13 @@ class LoadingGuard {
   ~LoadingGuard() {
     sigaction(SIGSEGV, &old_action_, nullptr);
     sigaltstack(&old_stack_, nullptr);
-    loading_ = false;
+    loading = false;
   }
   LoadingGuard(const LoadingGuard&) = delete;
   LoadingGuard& operator=(const LoadingGuard&) = delete;
 
  private:
-  static inline std::atomic<bool> loading_ = false;
+  static inline std::atomic<bool> loading = false;
   std::array<char, 65536> stack_;
   stack_t old_stack_{};
   struct sigaction old_action_ {};
