@@ -1,3 +1,4 @@
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <gmp.h>
@@ -38,7 +39,12 @@ void* checked(void* memory) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  static std::atomic<bool> running = true;
+  [[maybe_unused]] static const int ignored = std::atexit([] {
+    if (running) attnctl::end_out_of_memory();  // libgomp calls exit() if it cannot allocate memory
+  });
   const int status = attnctl::cli::run(argc, argv);
   attnctl::set_final_status(status);  // the destructors of global variables may also allocate
+  running = false;
   return status;
 }

@@ -324,14 +324,12 @@ std::string finding_of(const Trial& trial, const Scene& scene) {
   const bool killed = trial.signal && trial.signal->number == SIGKILL;
   std::vector<int> allowed = {0};
   if (!trial.fault.empty()) allowed.push_back(memory ? 5 : 4);
-  const bool libgomp = result.err.find("libgomp: ") != std::string::npos;  // may end the program itself
-  if (memory && libgomp) allowed.push_back(1);
   // Before the handlers of signals are installed, a signal ends the process as always.
   if (trial.signal) allowed.insert(allowed.end(), {128 + trial.signal->number, 130});
   std::string wrong;
   if (std::ranges::find(allowed, result.status) == allowed.end())
     wrong += fmt::format("status {}; ", result.status);
-  if (!killed && !libgomp && result.status < 128) wrong += fault_in_message(result);
+  if (!killed && result.status < 128) wrong += fault_in_message(result);
   // An old folder cannot be removed if nobody can tell which of its files are new.
   wrong += scene.fault_in_files(result.status == 0, killed || trial.fault.starts_with("stat"));
   if (killed && wrong.empty()) {
