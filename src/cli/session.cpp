@@ -1,14 +1,19 @@
 #include "cli/session.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 #include <variant>
+
+#include <fmt/ranges.h>
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/memory.hpp"
 #include "linalg/blas.hpp"
+#include "report/page.hpp"
 #include "report/text.hpp"
 #include "report/writers.hpp"
 
@@ -65,6 +70,8 @@ void warn_unused_options(const Target& target, const OutputOptions& options, War
     warnings.add("unused_picture_options",
                  "--title, --font-size, --font-family, --colormap, --width, --vmin and --vmax change only "
                  "svg, png and pdf");
+  if (options.page != report::PageOptions() && target.format.form != inspect::Form::page)
+    warnings.add("unused_page_options", "--page-top-k and --page-limit change only html");
 }
 
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count) {
@@ -141,6 +148,45 @@ void ResultWriter::write_view(const View& view) {
              view.page);
 }
 
+namespace {
+
+/// Returns the words of a command without the options of its output.
+std::vector<std::string> without_output(const std::vector<std::string>& words) {
+  constexpr std::string_view kOptions[] = {"-o", "--output", "--format", "--page-top-k", "--page-limit"};
+  std::vector<std::string> kept = {"attnctl"};
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string name = words[i].substr(0, words[i].find('='));
+    if (std::ranges::find(kOptions, name) == std::end(kOptions)) {
+      kept.push_back(words[i]);
+    } else if (name == words[i]) {
+      ++i;  // skips the value also
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+void ResultWriter::write_page(const Results& results) {
+  Warnings& warnings = session_.warnings;
+  for (const Table& table : results.tables) warn_non_finite(warnings, table.name, count_non_finite(table));
+  for (const Attention& attention : results.attention) {
+    warn_non_finite(warnings, "patterns", count_non_finite(attention.patterns));
+    warn_non_finite(warnings, "scores", count_non_finite(attention.scores));
+    warn_non_finite(warnings, "queries", count_non_finite(attention.query_vectors));
+    warn_non_finite(warnings, "keys", count_non_finite(attention.key_vectors));
+  }
+  check_before_commit(session_);
+  report::PageHead head;
+  head.command = without_output(options_.command_line);
+  head.title =
+      results.subtitle.empty() ? fmt::format("{}", fmt::join(head.command, " ")) : results.subtitle[0];
+  for (const auto& [name, value] : results.document.head.fields) {
+    if (name == "weighting") head.weighting = std::get<std::string>(std::get<Cell>(value.data));
+  }
+  report::write_page(*out_, results, head, warnings, options_.page, session_.pool);
+}
+
 void ResultWriter::write(std::string_view schema, Results results) {
   auto& fields = results.document.head.fields;
   fields.insert(fields.begin(), {{"schema", std::string(schema)}, {"attnctl", tool_record(session_)}});
@@ -165,6 +211,9 @@ void ResultWriter::write(const Results& results) {
     case inspect::Form::pictures:
       write_view(options_.plot.empty() ? view_named(results, options_.picture)
                                        : View{"", heads_page(results, options_.plot)});
+      break;
+    case inspect::Form::page:
+      write_page(results);
       break;
     case inspect::Form::text:
       write_text(results);

@@ -45,8 +45,8 @@ void print_warnings(const Session& session);
 /// Error(non_finite) if there is a warning whose code starts with "non_finite".
 void check_before_commit(const Session& session);
 
-/// Adds the warnings unused_columns for --columns with another format than text, and unused_picture_options
-/// for options of pictures with another format than SVG, PNG and PDF.
+/// Adds the warnings unused_columns for --columns with another format than text, unused_picture_options for
+/// options of pictures with another format than SVG, PNG and PDF, and unused_page_options for those of pages.
 void warn_unused_options(const Target& target, const OutputOptions& options, Warnings& warnings);
 
 /// Adds the warning non_finite_result unless `count` is 0. `where` names a part of the results.
@@ -71,6 +71,7 @@ class ResultWriter {
   void write_document(Document document);
   void write_text(const Results& results);
   void write_view(const View& view);
+  void write_page(const Results& results);
 
   const Target& target_;
   const OutputOptions& options_;

@@ -92,10 +92,10 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
     fail(Status::usage,
          "--include: the command weights has no inputs, which some of these analyses need; it supports {}",
          fmt::join(include_names(true), ", "));
-  // By default, text and tables have no directions, and text has no patterns. A picture shows patterns or,
-  // without inputs, weights.
+  // By default, text, tables and pages have no directions, and text has no patterns. A picture shows patterns
+  // or, without inputs, weights.
   if (given) return includes;
-  if (form == Form::text || form == Form::tables) includes.set("directions", false);
+  if (form == Form::text || has_tables(form)) includes.set("directions", false);
   if (form == Form::text) includes.set("patterns", false);
   if (form == Form::pictures && with_inputs) includes.set("weights", false);
   return includes;

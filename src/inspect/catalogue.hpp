@@ -28,8 +28,16 @@ namespace attnctl::inspect {
 
 struct AnalysisRow;
 
-/// The form of the output. Writers use the member of Results with the same name.
-enum class Form { document, tables, arrays, pictures, text };
+/// The form of the output. Writers use the member of Results with the same name; an HTML page uses tables,
+/// pictures and attention.
+enum class Form { document, tables, arrays, pictures, text, page };
+
+[[nodiscard]] constexpr bool has_tables(Form form) {
+  return form == Form::tables || form == Form::page;
+}
+[[nodiscard]] constexpr bool has_pictures(Form form) {
+  return form == Form::pictures || form == Form::page;
+}
 
 /// A parsed --include: what to compute and to output (docs/cli.md).
 struct Includes {

@@ -271,6 +271,7 @@ Heatmap head_heatmap(const AnalysisInput& input, const std::string& title,
   for (std::size_t i = 0; i < labels.size(); ++i) matrix.values(i, i) = kUndefined;
   const std::string axis = clustered ? "Head (in cluster order)" : "Head";
   Heatmap heatmap{title, axis, axis, labels, labels, tensor_of(matrix.values)};
+  heatmap.heads = names_of(input.config(), matrix.heads);
   if (clustered) heatmap.tree = column_tree(input.config(), matrix.heads, map.linkage);
   return heatmap;
 }

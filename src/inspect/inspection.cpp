@@ -395,6 +395,10 @@ Results results_of(const RunResults& run) {
       add(add_patterns, add_analyses, add_answers, add_weights, add_heads);
       add_subtitles(results, run);
       break;
+    case Form::page:
+      add(add_patterns, add_heads, add_answers, add_weights, add_analyses, add_captured, add_inputs);
+      add_subtitles(results, run);
+      break;
     case Form::arrays:  // see Inspection::run(ArrayOutput&)
       break;
   }

@@ -81,6 +81,14 @@ void add_patterns(Results& results, const RunResults& run);
 void add_answers(Results& results, const RunResults& run);
 void add_captured(Results& results, const RunResults& run);
 
+/// Returns the attention on each input, for a page. It has the vectors of the neuron view if the run captured
+/// queries, keys and scores.
+[[nodiscard]] std::vector<Attention> attention_of(const RunResults& run);
+/// Returns whether the queries, keys and scores of the selected heads are at most a million numbers, and have
+/// vectors of one width. A page then includes them.
+[[nodiscard]] bool fits_neuron_view(const forward::Selection& selection, const model::ModelConfig& config,
+                                    const input::Batch& batch);
+
 /// Return the number of values (numbers, texts and nulls) that the parts of results_of() have in JSON, before
 /// they are computed: of add_heads(), of add_weights(), and of add_patterns(), add_answers() and
 /// add_captured() together. Count directions of zero or undefined circuits, and weights of masked queries of

@@ -592,17 +592,18 @@ void add_patterns(Results& results, const RunResults& run) {
   if (form == Form::tables) results.tables.push_back(array_table(run, Captured::pattern));
   if (form == Form::text) append_patterns(results.text, run);
   if (form == Form::pictures) results.pictures.push_back({"patterns", pattern_page(run)});
+  if (form == Form::page) results.attention = attention_of(run);
 }
 
 void add_answers(Results& results, const RunResults& run) {
   if (run.questions.empty()) return;
   const Form form = run.request.form;
   if (form == Form::document) results.document.sections.push_back(attention_from_section(run));
-  if (form == Form::tables) results.tables.push_back(attention_from_table(run));
+  if (has_tables(form)) results.tables.push_back(attention_from_table(run));
   if (form == Form::text) {
     for (std::size_t i = 0; i < run.questions.size(); ++i) append_answers(results.text, run, i);
   }
-  if (form == Form::pictures) results.pictures.push_back({"attention_from", answers_page(run)});
+  if (has_pictures(form)) results.pictures.push_back({"attention_from", answers_page(run)});
 }
 
 void add_captured(Results& results, const RunResults& run) {

@@ -310,7 +310,7 @@ std::uint64_t values_of_weights(const RunResults& run) {
       {{Projection::query, Projection::key}, {Projection::value, Projection::output}}};
   const Includes& includes = run.request.includes;
   const Form form = run.request.form;
-  const bool lists_matrices = form == Form::document || form == Form::tables;
+  const bool lists_matrices = form == Form::document || has_tables(form);
   const bool circuits = lists_matrices && includes.has("circuits");
   std::uint64_t count = 0;
   for (const auto& [left, right] : kCircuits) {
@@ -341,21 +341,22 @@ void add_weights(Results& results, const RunResults& run) {
   const Form form = run.request.form;
   if (run.weights && includes.has("weights")) {
     if (form == Form::document) results.document.sections.push_back(similarity_section(run));
-    if (form == Form::tables || form == Form::arrays) {
+    if (has_tables(form) || form == Form::arrays) {
       results.tables.push_back(similarity_table(*run.weights, run.config()));
       results.tables.push_back(singular_values_table(*run.weights, run.config()));
     }
   }
-  if (form == Form::document || form == Form::tables) {
+  if (form == Form::document || has_tables(form)) {
     if (run.weights && includes.has("directions")) add_directions(results, *run.weights, run.config());
     if (includes.has("circuits")) add_circuits(results, run);
-  } else if (run.weights && form == Form::text) {
+  }
+  if (run.weights && form == Form::text) {
     for (const CircuitAnalysis* circuit : run.weights->circuits())
       results.text.emplace_back(effective_ranks(*circuit, run.config()));
     results.text.emplace_back(similarities(*run.weights, run.config()));
     if (TextTable pairs = most_similar(run); pairs.table.rows > 0)
       results.text.emplace_back(std::move(pairs));
-  } else if (run.weights && form == Form::pictures) {
+  } else if (run.weights && includes.has("weights") && has_pictures(form)) {
     results.pictures.push_back({"similarity", similarity_page(run)});
   }
 }

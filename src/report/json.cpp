@@ -377,6 +377,12 @@ void JsonStream::end(const Section& last) {
   out_.write((any_ ? "\n  ]," : "],") + text.substr(1));
 }
 
+std::string json_text(const Record& record) {
+  std::string text = text_of({record, {}}, JsonLayout::lines);
+  text.pop_back();  // the line end
+  return text;
+}
+
 void append_json_string(std::string& text, std::string_view value) {
   text += '"';
   while (true) {

@@ -30,10 +30,12 @@ std::size_t cells_of(const HeatmapPage& page) {
 void check(const HeatmapPage& page, const std::string& name) {
   if (page.heatmaps.empty()) throw std::invalid_argument("a page without heatmaps");
   if (!(page.scale.low < page.scale.high)) throw std::invalid_argument("a scale without extent");
-  for (const auto& [title, x_axis, y_axis, x_labels, y_labels, values, tree] : page.heatmaps) {
+  for (const Heatmap& heatmap : page.heatmaps) {
+    const Tensor& values = heatmap.values;
+    const ColumnTree& tree = heatmap.tree;
     if (values.shape.size() != 2 || std::holds_alternative<std::span<const std::int64_t>>(values.values) ||
-        (!y_labels.empty() && y_labels.size() != values.shape[0]) ||
-        (!x_labels.empty() && x_labels.size() != values.shape[1])) {
+        (!heatmap.y_labels.empty() && heatmap.y_labels.size() != values.shape[0]) ||
+        (!heatmap.x_labels.empty() && heatmap.x_labels.size() != values.shape[1])) {
       throw std::invalid_argument("a heatmap whose labels do not fit its matrix");
     }
     const std::size_t merges = tree.merges.size();

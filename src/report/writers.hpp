@@ -99,6 +99,9 @@ class JsonStream {
   bool any_ = false;
 };
 
+/// Returns a record as JSON on one line.
+[[nodiscard]] std::string json_text(const Record& record);
+
 /// Appends a JSON string with its quotes. The result is always valid UTF-8: each invalid byte becomes U+FFFD.
 /// Escapes quotes, backslashes, all control characters (including DEL and C1, so that the output cannot
 /// control a terminal), and the JavaScript line ends U+2028 and U+2029.

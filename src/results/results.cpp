@@ -269,6 +269,7 @@ void Results::append(Results&& other) {
   move_to_end(arrays, std::move(other.arrays));
   move_to_end(text, std::move(other.text));
   move_to_end(pictures, std::move(other.pictures));
+  move_to_end(attention, std::move(other.attention));
   move_to_end(subtitle, std::move(other.subtitle));
   if (picture_hint.empty()) picture_hint = std::move(other.picture_hint);
 }

@@ -242,6 +242,7 @@ struct Heatmap {
   std::vector<std::string> y_labels;  // one per row, or empty
   Tensor values;                      // [rows, columns], float or double
   ColumnTree tree = {};
+  std::vector<std::string> heads = {};  // names of the heads of the rows and columns, if these are heads
 };
 
 /// One heatmap, or a grid of heatmaps (for example layers by heads), with a common scale and colour bar. The
@@ -329,6 +330,37 @@ struct View {
   std::variant<HeatmapPage, ChartPage> page;
 };
 
+/// The attention of some heads on one input, for an HTML page. n is the number of queries, m the number of keys.
+struct Attention {
+  struct Head {
+    std::int64_t layer = 0, head = 0;
+    std::string name;
+    std::size_t kv = 0;  // index of its key vectors in `key_vectors`
+    double scale = 1;    // q k^T is multiplied by this
+  };
+  /// The words of the tokens, if queries and keys are the same tokens.
+  struct Words {
+    std::vector<std::string> labels;
+    std::vector<std::size_t> of;  // [n], the word of each token
+  };
+  /// The pixels of an image, whose patches are the last tokens, row by row.
+  struct Image {
+    std::size_t rows = 0, columns = 0;  // of patches
+    Tensor pixels;                      // [3, height, width], red, green and blue, from 0 to 255
+  };
+
+  std::string input, component, text;      // texts are empty if there are none
+  std::vector<std::string> queries, keys;  // [n] and [m], labels of the tokens or words
+  std::vector<Head> heads;                 // by ascending layer
+  Tensor patterns;                         // [heads, n, m]
+  // For the neuron view; all three or none. Their vectors have the same width.
+  Tensor scores;         // [heads, n, m]
+  Tensor query_vectors;  // [heads, n, d]
+  Tensor key_vectors;    // [key/value heads, m, d]
+  std::optional<Words> words = {};
+  std::optional<Image> image = {};
+};
+
 /// The results of an analysis, a study or an experiment. Each format uses the members whose comments name it;
 /// heads_page(), which draws a picture, also uses `tables`.
 struct Results {
@@ -337,6 +369,7 @@ struct Results {
   std::vector<Tensor> arrays = {};         // NPZ
   std::vector<PageBlock> text = {};        // text
   std::vector<View> pictures = {};         // SVG, PNG, PDF: the first, or the one that the user names
+  std::vector<Attention> attention = {};   // HTML, which also has `tables`, `pictures` and the lines of `text`
   std::vector<std::string> subtitle = {};  // for heads_page(): model name, and the text of a single input
   std::string picture_hint = {};  // advice in the error message if a picture is wanted and there is none
 

@@ -145,6 +145,10 @@ void run_analysis(AnalysisRequest options) {
     subject.batch = read_inputs(options.inputs, open, session.warnings);
     subject.grid = axial_grid(options.selection, options.inputs, open.model, subject.batch);
   }
+  if (request.form == inspect::Form::page && options.with_inputs && !options.include_given &&
+      !request.by_word && inspect::fits_neuron_view(request.selection, open.model.config(), subject.batch)) {
+    for (const char* const name : {"scores", "queries", "keys"}) request.includes.set(name, true);
+  }
   const bool words = std::ranges::any_of(subject.batch.sequences,
                                          [](const input::Sequence& each) { return !each.tokens.empty(); });
   inspect::Inspection inspection(request, std::move(subject), session.context());

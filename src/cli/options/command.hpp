@@ -103,6 +103,7 @@ struct Command {
   /// Returns the text of --version; empty: the command has no --version.
   std::function<std::string()> version = {};
   std::function<void()> action = {};  // runs the command; empty: one of the subcommands must be given
+  std::vector<std::string>* command_line = nullptr;  // receives the words of the command line; may be null
 
   /// Adds options. `group` is their heading in --help.
   void add(const std::string& group, std::vector<Option> added);

@@ -259,7 +259,15 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
        {"--explain", [](const std::string& name) { throw OptionText{explanation(name)}; },
         "Print what a column, metric, measure or analysis means, and exit; attnctl explain lists all names",
         "NAME"}});
+  command.command_line = &options.command_line;
   if (std::ranges::find(formats, "svg") != formats.end()) add_picture_options(command, options.drawing);
+  if (std::ranges::find(formats, "html") == formats.end()) return;
+  command.add(
+      "Page (html)",
+      {number("--page-top-k", &options.page.top_k,
+              "Keep only this number of the largest weights of each query, for long inputs", positive()),
+       {"--page-limit", [&options](const std::string& text) { options.page.limit = parse_bytes(text); },
+        "Largest size of the page, such as 100M (default: 64M)", "BYTES"}});
 }
 
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {

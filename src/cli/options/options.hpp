@@ -9,6 +9,7 @@
 #include "base/progress.hpp"
 #include "cli/options/command.hpp"
 #include "inspect/open_model.hpp"
+#include "report/page.hpp"
 #include "report/writers.hpp"
 
 // The options that several subcommands share: one struct per group, and a function that adds them to a
@@ -79,6 +80,8 @@ struct OutputOptions {
   std::string plot;     // --plot: COLUMN or TABLE.COLUMN to draw
   std::string picture;  // name of the picture to write; empty: the first picture
   report::PictureOptions drawing = {};
+  report::PageOptions page = {};
+  std::vector<std::string> command_line = {};  // all words
   std::optional<int> digits;
   std::vector<std::string> columns = {};  // --columns
   bool names_columns = false;             // --columns can name columns of the table of heads

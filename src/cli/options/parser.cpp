@@ -423,7 +423,9 @@ std::variant<const Command*, std::string> parse_command_line(const Command& root
   } catch (const CLI::ParseError& error) {
     refuse(error.what());
   }
-  return &chosen({app, root, root.name}).command;
+  const Command& command = chosen({app, root, root.name}).command;
+  if (command.command_line != nullptr) command.command_line->assign(argv, argv + argc);
+  return &command;
 }
 
 }  // namespace attnctl::cli

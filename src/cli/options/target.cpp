@@ -33,6 +33,7 @@ constexpr std::array kFormats = {
     Format{.name = "svg", .extension = ".svg", .form = Form::pictures},
     Format{.name = "png", .extension = ".png", .form = Form::pictures, .picture = PictureFormat::png},
     Format{.name = "pdf", .extension = ".pdf", .form = Form::pictures, .picture = PictureFormat::pdf},
+    Format{.name = "html", .extension = ".html", .form = Form::page},
     Format{.name = "text", .extension = ".txt", .form = Form::text},
 };
 

@@ -1,0 +1,170 @@
+// The views of results: a grid of heads for each column, pictures, tables, and what the page is about.
+
+const numericColumns = (table) => table.columns.map((column, index) => [column.name, index])
+  .filter(([, index]) => table.rows.some((row) => typeof row[index] === "number"));
+
+/** Returns the tables that have one or more rows per head, with the columns that a grid can show. */
+function gridTables() {
+  const keys = new Set(["layer", "head", "kv_head", "offset", "position", "first", "last", "layer_a", "head_a", "layer_b", "head_b", "input"]);
+  return page.tables.filter((table) => columnOf(table, "layer") >= 0 && columnOf(table, "head") >= 0 && columnOf(table, "layer_a") < 0)
+    .map((table) => ({table, columns: numericColumns(table).map(([name]) => name).filter((name) => !keys.has(name))}))
+    .filter(({columns}) => columns.length > 0);
+}
+
+/** Splits the rows of a table by the columns that tell rows of one head apart, such as a relation or an offset. */
+function partsOf(table, column) {
+  const place = columnOf(table, column), head = columnOf(table, "head"), name = columnOf(table, "name"), layer = columnOf(table, "layer");
+  const numbered = new Set(["offset", "position", "first", "last", "side"]);
+  const splitting = table.columns.map((each, index) => ({name: each.name, index})).filter(({name: own, index}) =>
+    index < place && index !== head && index !== name && index !== layer &&
+    (numbered.has(own) || table.rows.some((row) => typeof row[index] === "string")));
+  const parts = new Map();
+  for (const row of table.rows) {
+    const title = splitting.map(({name: own, index}) => row[index] === null ? null : `${own} ${row[index]}`).filter((text) => text !== null).join(", ");
+    if (!parts.has(title)) parts.set(title, []);
+    parts.get(title).push(row);
+  }
+  return parts;
+}
+
+async function gridView() {
+  const tables = gridTables();
+  if (tables.length === 0) return [note("No table has a number for each head.")];
+  const chosen = tables.find(({table}) => table.name === state.table) ?? tables[0], {table} = chosen;
+  const column = chosen.columns.includes(state.column) ? state.column : chosen.columns[0];
+  const parts = partsOf(table, column), titles = [...parts.keys()];
+  const title = parts.has(state.part) ? state.part : titles[0];
+  const rows = parts.get(title), value = columnOf(table, column), head = columnOf(table, "head"), layer = columnOf(table, "layer"), name = columnOf(table, "name");
+  const numbers = (index) => [...new Set(rows.map((row) => row[index]))].sort((a, b) => a - b);
+  const layers = numbers(layer), heads = numbers(head);
+  const cells = new Float32Array(layers.length * heads.length).fill(NaN);
+  const names = new Map();
+  for (const row of rows) {
+    const at = layers.indexOf(row[layer]) * heads.length + heads.indexOf(row[head]);
+    cells[at] = typeof row[value] === "number" ? row[value] : NaN;
+    names.set(at, row);
+  }
+  const all = [];
+  for (const row of table.rows) if (typeof row[value] === "number") all.push(row[value]);
+  const nameOf = (at) => name >= 0 ? names.get(at)?.[name] : names.has(at) ? `${names.get(at)[layer]}.${names.get(at)[head]}` : undefined;
+  const marked = new Set(selectedHeads());
+  const figure = heatmapFigure({
+    name: "grid", label: `${column} of each head${title ? ` (${title})` : ""}`, matrix: new Matrix(layers.length, heads.length, cells), scale: fitScale(all, column),
+    rowLabels: layers.map(String), columnLabels: heads.map(String), xAxis: "Head", yAxis: "Layer", cell: Math.max(14, Math.min(38, Math.floor(600 / layers.length))),
+    cellWidth: Math.max(14, Math.min(44, Math.floor(900 / heads.length))),
+    describe({row, column: at}) {
+      const place = row * heads.length + at, found = names.get(place);
+      if (!found) return `Layer ${layers[row]} has no head ${heads[at]}`;
+      return table.columns.map((each, index) => [each.name, found[index]]).filter(([, cell]) => cell !== null).map(([own, cell]) => `${own}: ${shown(cell)}`).join(", ");
+    },
+    act({row, column: at}) { const own = nameOf(row * heads.length + at); if (own) toggleHead(own); },
+    command: () => command("--plot", `${table.name}.${column}`, "-o", "heads.svg"),
+  });
+  const paintCells = figure.paint;
+  const left = figure.width - 70 - heads.length * Math.max(14, Math.min(44, Math.floor(900 / heads.length)));
+  figure.paint = (painter) => {
+    paintCells(painter);
+    const cell = Math.max(14, Math.min(38, Math.floor(600 / layers.length))), wide = (figure.width - 70 - left) / heads.length;
+    const top = figureTop(heads.map(String));
+    for (const [place] of names) {
+      if (marked.has(nameOf(place))) painter.rect(left + (place % heads.length) * wide, top + Math.floor(place / heads.length) * cell, wide, cell, null, ink().mark, 3);
+    }
+  };
+  return [make("div", {class: "bar"},
+               choice("Table", tables.map(({table: each}) => [each.name, each.name]), table.name, (own) => change({table: own, column: "", part: ""}), {"data-state": "table"}),
+               stateChoice("Column", "column", chosen.columns.map((own) => [own, own]), column),
+               titles.length > 1 ? stateChoice("Part", "part", titles.map((own) => [own, own]), title) : null),
+          definitionOf(table.columns[value]), selectionBar(), figureElement(figure)];
+}
+const figureTop = (labels) => 18 + Math.max(8, ...labels.map((label) => textWidth(shorten(label, 24), 11))) + 6;
+
+/** Returns a paragraph with what the numbers of a column mean. */
+function definitionOf(column) {
+  const rows = [["Meaning", column.meaning], ["Unit", column.unit], ["Range", column.range], ["Without the behaviour", column.null], ["Source", column.source]].filter(([, text]) => text);
+  if (rows.length === 0) return null;
+  return make("dl", {"data-definition": column.name}, ...rows.flatMap(([title, text]) => [make("dt", {}, title), make("dd", {}, text)]));
+}
+
+function pictureElements(picture) {
+  const commandOf = () => command("--picture", picture.name, "-o", `${picture.name}.svg`);
+  const lines = (picture.subtitle ?? []).map((text) => note(text));
+  if (picture.kind === "charts") {
+    return [...lines, make("div", {class: "figures"}, ...picture.charts.map((chart, index) =>
+      figureElement(chartFigure(chart, picture.table, `${picture.name}-${index}`, commandOf))))];
+  }
+  const scale = new Scale(picture.scale);
+  const figures = picture.heatmaps.map((heatmap, index) => {
+    const matrix = new Matrix(heatmap.shape[0], heatmap.shape[1], Float32Array.from(heatmap.values, (value) => value ?? NaN));
+    return figureElement(heatmapFigure({
+      name: `${picture.name}-${index}`, label: heatmap.title || picture.title, matrix, scale, rowLabels: heatmap.y_labels, columnLabels: heatmap.x_labels,
+      rowHeads: heatmap.y_heads, columnHeads: heatmap.x_heads, xAxis: heatmap.x_axis, yAxis: heatmap.y_axis, tree: heatmap.tree, command: commandOf,
+      texts: picture.cell_texts?.length > 0 ? picture.cell_texts : null,
+      cell: Math.max(4, Math.min(30, Math.floor((picture.heatmaps.length > 1 ? 420 : 760) / Math.max(...heatmap.shape))))}));
+  });
+  const groups = picture.heatmaps.find((each) => each.tree?.groups?.length > 0)?.tree.groups ?? [];
+  return [...lines, groups.length > 0 ? note(`Colours above the columns: ${groups.join(", ")}, in this order.`) : null,
+          ...(picture.legend ?? []).filter((text) => text).map((text) => note(text)), make("div", {class: "figures"}, ...figures)];
+}
+
+async function pictureView() {
+  const chosen = page.pictures.find((picture) => picture.name === state.picture) ?? page.pictures[0];
+  return [page.pictures.length > 1 ? make("div", {class: "bar"}, stateChoice("Picture", "picture", page.pictures.map((picture) => [picture.name, picture.title || picture.name]), chosen.name)) : null,
+          make("h2", {}, chosen.title), selectionBar(), ...pictureElements(chosen)];
+}
+
+const rowsAtOnce = 400;
+let rowsShown = rowsAtOnce;
+
+function tableElement(table) {
+  const name = columnOf(table, "name");
+  const [sortName, direction] = state.sort.split(":");
+  const sort = columnOf(table, sortName);
+  const filter = state.filter.toLowerCase();
+  let rows = table.rows.filter((row) => filter === "" || row.some((cell) => cell !== null && String(cell).toLowerCase().includes(filter)));
+  if (sort >= 0) {
+    const sign = direction === "up" ? 1 : -1;
+    const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+    rows = [...rows].sort((a, b) => a[sort] === null ? (b[sort] === null ? 0 : 1) : b[sort] === null ? -1 : sign * compare(a[sort], b[sort]));
+  }
+  const numeric = table.columns.map((_, index) => table.rows.some((row) => typeof row[index] === "number"));
+  const about = make("div", {"aria-live": "polite"});
+  const head = make("tr", {}, ...table.columns.map((column, index) => {
+    const sorted = sort === index ? (direction === "up" ? "ascending" : "descending") : null;
+    return make("th", {scope: "col", "aria-sort": sorted},
+      button(column.name + (sorted === "ascending" ? " ▲" : sorted ? " ▼" : ""), () => change({sort: `${column.name}:${sorted === "descending" ? "up" : "down"}`}), {"data-sort": column.name}),
+      column.meaning ? button("?", () => about.replaceChildren(make("h3", {}, column.name), definitionOf(column) ?? ""), {"aria-label": `What ${column.name} means`, "data-explain": column.name}) : null);
+  }));
+  const chosen = new Set(selectedHeads());
+  const body = make("tbody", {}, ...rows.slice(0, rowsShown).map((row) => make("tr", {class: name >= 0 && chosen.has(row[name]) ? "selected" : null},
+    ...row.map((cell, index) => {
+      if (index === name && columnOf(table, "head") >= 0)
+        return make("td", {}, button(String(cell), () => toggleHead(cell), {"aria-pressed": chosen.has(cell), "aria-label": `Select head ${cell}`, "data-head": cell}));
+      return make("td", {class: numeric[index] ? "number" : null, title: typeof cell === "number" ? String(cell) : null}, shown(cell));
+    }))));
+  const more = rows.length > rowsShown ? button(`Show ${Math.min(rowsAtOnce, rows.length - rowsShown)} more of ${rows.length} rows`, () => { rowsShown += rowsAtOnce; render(); }, {"data-more": ""}) : null;
+  const copied = () => [table.columns.map((column) => column.name), ...rows].map((row) => row.map((cell) => cell ?? "").join("\t")).join("\n") + "\n";
+  return [make("div", {class: "bar tools"}, button("Copy the rows", () => copyText(copied(), `${rows.length} rows`), {"data-tool": "rows"}),
+               button("Copy the command", () => copyText(command("--format", "csv", "--table", table.name), "the command"), {"data-tool": "command"})),
+          note(`${rows.length} of ${table.rows.length} rows${table.omitted > 0 ? `; the page leaves out ${table.omitted} more rows, which CSV has` : ""}`), about,
+          make("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": `Table ${table.name}`}, make("table", {"data-table": table.name}, make("thead", {}, head), body)), more];
+}
+
+async function tableView() {
+  const table = page.tables.find((each) => each.name === state.table) ?? page.tables[0];
+  const input = make("input", {type: "search", value: state.filter, "data-state": "filter", onchange: () => change({filter: input.value})});
+  return [make("div", {class: "bar"}, choice("Table", page.tables.map((each) => [each.name, each.name]), table.name, (name) => { rowsShown = rowsAtOnce; change({table: name, sort: "", filter: ""}); }, {"data-state": "table"}),
+               make("label", {}, "Rows that contain", input)),
+          selectionBar(), ...tableElement(table)];
+}
+
+async function aboutView() {
+  const rows = (record) => Object.entries(record).filter(([, value]) => value !== null && typeof value !== "object")
+    .flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, String(value))]);
+  const records = Object.entries(page.about).filter(([, value]) => value !== null && typeof value === "object" && !Array.isArray(value));
+  return [make("h2", {}, "Command"), make("pre", {}, command()), button("Copy the command", () => copyText(command(), "the command"), {"data-tool": "command"}),
+          ...(page.notes.length > 0 ? [make("h2", {}, "Results in words"), ...page.notes.map((text) => note(text))] : []),
+          ...(page.warnings.length > 0 ? [make("h2", {}, "Warnings"), ...page.warnings.map((text) => note(text))] : []),
+          ...records.flatMap(([name, record]) => [make("h2", {}, name), make("dl", {}, ...rows(record))]),
+          make("h2", {}, "This page"), note("The page works without a network and keeps nothing. Its address holds what it shows: copy it to share a view. Keys: Tab goes to a figure, the arrow keys move in it, Enter selects."),
+          note("Numbers in tables have seven significant digits. Weights, scores and vectors have the error that each view states.")];
+}
