@@ -333,7 +333,7 @@ class PageWriter {
                            int bits, std::size_t kept = 0) {
         if (tensor.size() > 0) layer.blocks.emplace_back(name, add_block(tensor, row, rows, bits, kept));
       };
-      constexpr int kPrecise = 16;
+      constexpr int kPrecise = 32;
       add("patterns", attention.patterns, first * queries, layer.count * queries, bits_,
           options_.top_k.value_or(0));
       add("scores", attention.scores, first * queries, layer.count * queries, kPrecise);
@@ -500,10 +500,14 @@ class PageWriter {
 
 StoredNumbers store_numbers(std::span<const float> values, std::size_t columns, int bits, std::size_t kept) {
   if (columns == 0) return {};
+  StoredNumbers result;
+  if (bits == 32) {
+    result.bytes.assign(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+    return result;
+  }
   const std::size_t rows = values.size() / columns;
   const std::size_t stored = kept > 0 ? kept : columns;
   const unsigned undefined = bits == 16 ? 65535 : 255;
-  StoredNumbers result;
   std::string& bytes = result.bytes;
   const std::size_t planes = (kept > 0 ? 2U : 0U) + (bits == 16 ? 2U : 1U);
   bytes.resize(rows * (2 * sizeof(float) + planes * stored));

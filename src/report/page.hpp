@@ -34,16 +34,18 @@ inline constexpr std::uint64_t kMostPreciseWeights = 1'000'000;
 /// Numbers as the page stores them. Each row has its own scale: value = low + step * code, where step is the
 /// range of the row divided by the largest code.
 struct StoredNumbers {
-  /// For all rows: low (float32), then step (float32). If only some numbers of each row are kept: the low
-  /// bytes, then the high bytes of their columns. Then the low bytes of the codes and, with 16 bits, their
-  /// high bytes. The largest code of 8 or 16 bits means undefined; it is not the code of a number.
+  /// With 32 bits: float32. Otherwise, for all rows: low (float32), then step (float32). If only some numbers
+  /// of each row are kept: the low bytes, then the high bytes of their columns. Then the low bytes of the
+  /// codes and, with 16 bits, their high bytes. The largest code of 8 or 16 bits means undefined; it is not
+  /// the code of a number.
   std::string bytes;
   double error = 0;    // largest difference of a number and its stored value
   double highest = 0;  // largest number; 0 if there is none
 };
 
-/// Stores a matrix [rows, columns]. `bits` is 8 or 16. If `kept` is not 0, keeps only this number of the
-/// largest values of each row; a row with fewer columns has the column 65535 for the missing ones.
+/// Stores a matrix [rows, columns]. `bits` is 8, 16, or 32 for the numbers themselves. If `kept` is not 0,
+/// keeps only this number of the largest values of each row; a row with fewer columns has the column 65535
+/// for the missing ones.
 [[nodiscard]] StoredNumbers store_numbers(std::span<const float> values, std::size_t columns, int bits,
                                           std::size_t kept = 0);
 

@@ -20,15 +20,16 @@ async function inflate(bytes) {
 }
 
 /**
- * Decodes a block, which is a matrix of numbers in 8 or 16 bits. A row has a smallest value `low` and a step:
- * value = low + step * code. The largest code means undefined (NaN). If block.kept is not 0, only the largest
- * values of each row are stored, with their columns; the others become 0.
+ * Decodes a block, which is a matrix of numbers in 8, 16 or 32 bits. With 32 bits, they are float32. Otherwise, a
+ * row has a smallest value `low` and a step: value = low + step * code. The largest code means undefined (NaN). If
+ * block.kept is not 0, only the largest values of each row are stored, with their columns; the others become 0.
  * The error of a value is at most half a step of its row; block.error is the largest error in the block.
  * @returns {Promise<Float32Array>} [rows, columns]
  */
 async function decode(block) {
   const bytes = await inflate(bytesOf(document.getElementById(block.id).textContent));
   const {rows, columns, kept} = block;
+  if (block.bits === 32) return new Float32Array(bytes.buffer, 0, rows * columns);
   const stored = kept > 0 ? kept : columns;
   const wide = block.bits === 16;
   const numbers = new Float32Array(bytes.buffer, 0, 2 * rows);  // low of each row, then step of each row

@@ -197,9 +197,14 @@ const labelStep = (count, space, needed) => {
   return [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((step) => step >= least) ?? count;
 };
 
+/** Returns the ends of a scale as texts. */
+const endsOf = (scale) => [scale.high, scale.low].map((end) => String(Number(end.toPrecision(3))));
+/** Returns the width that a colour bar needs. */
+const colourBarWidth = (scale) => 46 + Math.max(...endsOf(scale).map((text) => textWidth(text, 11))) + (scale.label ? 14 : 0);
+
 /** Paints a vertical colour bar with its ends and label. */
 function paintColourBar(painter, x, y, height, scale) {
-  const steps = 48;
+  const steps = 48, [high, low] = endsOf(scale), after = x + 24 + Math.max(textWidth(high, 11), textWidth(low, 11));
   for (let i = 0; i < steps; ++i) {
     const place = 1 - (i + 0.5) / steps;
     const value = scale.logarithmic ? scale.low * (scale.high / scale.low) ** place
@@ -207,7 +212,9 @@ function paintColourBar(painter, x, y, height, scale) {
     painter.rect(x, y + i * height / steps, 12, height / steps + 0.5, scale.colour(value));
   }
   painter.rect(x, y, 12, height, null, ink().line);
-  painter.text(x + 16, y + 6, shown(scale.high), {size: 11});
-  painter.text(x + 16, y + height - 6, shown(scale.low), {size: 11});
-  if (scale.label) painter.text(x + 24, y + height / 2, shorten(scale.label, 40), {size: 11, anchor: "middle", turned: true, colour: ink().dim});
+  painter.text(x + 16, y + 6, high, {size: 11});
+  painter.text(x + 16, y + height - 6, low, {size: 11});
+  let most = 60;
+  while (most > 4 && textWidth(shorten(scale.label, most), 11) > height) --most;
+  if (scale.label) painter.text(after, y + height / 2, shorten(scale.label, most), {size: 11, anchor: "middle", turned: true, colour: ink().dim});
 }

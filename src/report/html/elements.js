@@ -54,8 +54,12 @@ function save(blob, name) {
 /** Quotes a word for a shell. */
 const shellWord = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
 
-/** Returns the command that made the page, without its output, with further words. */
-const command = (...words) => [...page.command, ...words].map(shellWord).join(" ");
+/** Returns the command that made the page, without its output, with further words, which replace the same options. */
+function command(...words) {
+  const given = new Set(words.filter((word) => word.startsWith("--")));
+  const kept = page.command.filter((word, index) => !given.has(word) && !given.has(page.command[index - 1]));
+  return [...kept, ...words].map(shellWord).join(" ");
+}
 
 /**
  * Makes the element of a figure:

@@ -2,7 +2,7 @@
 
 /**
  * Returns a figure of a matrix: {name, label, matrix, scale, rowLabels, columnLabels, xAxis, yAxis, cell, texts, tree,
- * rowHeads, columnHeads, command, describe, act, large}. rowHeads and columnHeads are the names of heads: a click
+ * rowHeads, columnHeads, command, describe, act, overlay(painter, cellBox)}. rowHeads and columnHeads are the names of heads: a click
  * selects them, and selected heads are marked. texts are shown in the cells instead of the values.
  */
 function heatmapFigure(options) {
@@ -15,16 +15,21 @@ function heatmapFigure(options) {
   const cellWidth = options.cellWidth ?? cell;
   const left = 22 + longest(rowLabels) + 8, tree = options.tree?.merges?.length > 0 ? options.tree : null;
   const treeHeight = tree ? 90 : 0, stripHeight = tree?.column_groups?.length > 0 ? 14 : 0;
-  const top = 18 + longest(columnLabels) + 6 + treeHeight + stripHeight;
+  const turned = longest(columnLabels) > cellWidth - 2;
+  const labelHeight = turned ? longest(columnLabels) : 12;
+  const top = 18 + labelHeight + 6 + treeHeight + stripHeight;
+  const labelOfColumn = (painter, column, style) => painter.text(
+    left + (column + 0.5) * cellWidth, turned ? top - 6 : top - 10, shorten(columnLabels[column], 24), {size: 11, turned, anchor: turned ? "start" : "middle", ...style});
   const width = cellWidth * matrix.columns, height = cell * matrix.rows;
-  const right = 70;
-  const total = {width: left + width + right, height: Math.max(top + height + 10, top + 110)};
+  const right = 18 + colourBarWidth(scale), barHeight = Math.min(Math.max(height, 90), 220);
+  const total = {width: left + width + right, height: top + Math.max(height, barHeight) + 10};
+  const cellBox = ({row, column}) => [left + column * cellWidth, top + row * cell, cellWidth, cell];
   const withNumbers = cellWidth >= 26 && cell >= 16 && matrix.rows * matrix.columns <= 4000;
 
   const leaf = (index) => left + (index + 0.5) * cellWidth;
   const paintTree = (painter) => {
     const most = Math.max(...tree.merges.map((merge) => merge.distance), 1e-12);
-    const yOf = (distance) => top - longest(columnLabels) - 12 - stripHeight - distance / most * (treeHeight - 14);
+    const yOf = (distance) => top - labelHeight - 12 - stripHeight - distance / most * (treeHeight - 14);
     const places = Array.from({length: matrix.columns}, (_, i) => ({x: leaf(i), y: yOf(0)}));
     for (const merge of tree.merges) {
       const a = places[merge.first], b = places[merge.second], y = yOf(merge.distance);
@@ -34,7 +39,7 @@ function heatmapFigure(options) {
     painter.text(left + width + 6, yOf(most), shown(most), {size: 11, colour: ink().dim});
     painter.text(left + width + 6, yOf(0), "0", {size: 11, colour: ink().dim});
     (tree.column_groups ?? []).forEach((group, i) => painter.rect(
-      left + i * cellWidth, top - longest(columnLabels) - 10 - stripHeight, cellWidth, 8, colourOfHead(group)));
+      left + i * cellWidth, top - labelHeight - 10 - stripHeight, cellWidth, 8, colourOfHead(group)));
   };
   return {
     ...total,
@@ -59,8 +64,7 @@ function heatmapFigure(options) {
       for (let column = 0; column < matrix.columns; ++column) {
         const marked = columnHeads && chosen.has(columnHeads[column]);
         if (column % everyColumn === 0 || marked)
-          painter.text(left + (column + 0.5) * cellWidth, top - 6, shorten(columnLabels[column], 24),
-                       {size: 11, turned: true, bold: marked, colour: marked ? ink().mark : ink().text});
+          labelOfColumn(painter, column, {bold: marked, colour: marked ? ink().mark : ink().text});
         if (marked) painter.rect(left + column * cellWidth, top, cellWidth, height, null, ink().mark, 2);
       }
       if (options.texts || withNumbers) {
@@ -76,14 +80,15 @@ function heatmapFigure(options) {
       }
       if (options.xAxis) painter.text(left + width / 2, 9, options.xAxis, {size: 11, anchor: "middle", colour: ink().dim});
       if (options.yAxis) painter.text(9, top + height / 2, options.yAxis, {size: 11, anchor: "middle", turned: true, colour: ink().dim});
-      paintColourBar(painter, left + width + 18, top, Math.min(Math.max(height, 80), 200), scale);
+      paintColourBar(painter, left + width + 18, top, barHeight, scale);
+      options.overlay?.(painter, cellBox);
     },
     mark(painter, {row, column}) {
       painter.rect(left, top + row * cell, width, cell, null, ink().dim);
       painter.rect(left + column * cellWidth, top, cellWidth, height, null, ink().dim);
       painter.rect(left + column * cellWidth, top + row * cell, cellWidth, cell, null, ink().mark, 2);
       painter.text(left - 6, top + (row + 0.5) * cell, shorten(rowLabels[row], 24), {size: 11, anchor: "end", bold: true, colour: ink().mark});
-      painter.text(left + (column + 0.5) * cellWidth, top - 6, shorten(columnLabels[column], 24), {size: 11, turned: true, bold: true, colour: ink().mark});
+      labelOfColumn(painter, column, {bold: true, colour: ink().mark});
     },
     hit(x, y) {
       const row = Math.floor((y - top) / cell), column = Math.floor((x - left) / cellWidth);

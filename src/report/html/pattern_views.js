@@ -184,7 +184,7 @@ async function headView() {
             if (!(weight > (only === null ? 0.02 : 0.001))) continue;
             const strength = Math.min(1, weight / patternScale().high);
             painter.line([[left, top + (query + 0.5) * line], [left + gap, top + (key + 0.5) * line]], colour, 0.4 + 7 * strength, Math.min(1, 0.12 + strength));
-            if (only !== null) painter.rect(left + gap + (1 - strength * share) * 0, top + key * line + 3 + index * 14 * share, Math.max(2, strength * 5), 14 * share, colour);
+            if (only !== null) painter.rect(left + gap, top + key * line + 3 + index * 14 * share, Math.max(1, strength * 7), 14 * share, colour);
           }
         }
       });
@@ -300,12 +300,13 @@ async function neuronView() {
     describe: ({row, column}) => `Dimension ${column}: ${["q", "k", "q × k"][row]} = ${shown(product[row * d + column])}`,
     command: () => command("--include", "queries,keys,scores,patterns", "--heads", name, "-o", "neuron.npz"),
   });
+  const close = (x, y) => Math.abs(x - y) < 2e-5 * Math.max(1, Math.abs(x)) ? 0 : x - y;  // float32 rounding is no difference
   const all = keys.map((label, row) => ({row, label, dot: dot(row), score: scores.at(query, row), weight: pattern.at(query, row)}));
   const finite = all.map((each) => each.score).filter((x) => !Number.isNaN(x));
   const most = Math.max(...finite), sum = finite.reduce((total, x) => total + Math.exp(x - most), 0);
   const body = make("tbody");
   for (const each of all) {
-    const cells = [each.dot, each.dot * scale, Number.isNaN(each.score) ? "masked" : each.score - each.dot * scale,
+    const cells = [each.dot, each.dot * scale, Number.isNaN(each.score) ? "masked" : close(each.score, each.dot * scale),
                    Number.isNaN(each.score) ? "-" : each.score, Number.isNaN(each.score) ? 0 : Math.exp(each.score - most) / sum, each.weight];
     body.append(make("tr", {class: each.row === key ? "selected" : null, "data-row": each.row},
       make("th", {scope: "row"}, button(`${each.row} ${shorten(each.label, 30)}`, () => change({key: String(each.row)}))),
@@ -317,6 +318,6 @@ async function neuronView() {
           tokenRow("Key", keys, key, (index) => change({key: String(index)}), "key"),
           selectionBar(), figureElement(dimensions),
           note(`The score of a key is q · k times the scale ${shown(scale)}, plus what positions and a cap add; masked keys have none. Softmax turns the scores of a query into weights. ` +
-               "The last two columns differ if the model has a sink, or by the rounding of the stored numbers."),
+               "The last two columns differ if the model has a sink; otherwise they differ by the rounding of the stored weights."),
           make("div", {class: "scroll"}, make("table", {"data-table": "neuron"}, make("thead", {}, head), body)), storedNote(current)];
 }

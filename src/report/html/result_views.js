@@ -1,13 +1,16 @@
 // The views of results: a grid of heads for each column, pictures, tables, and what the page is about.
 
-const numericColumns = (table) => table.columns.map((column, index) => [column.name, index])
-  .filter(([, index]) => table.rows.some((row) => typeof row[index] === "number"));
+/** Returns the columns of numbers, and of texts with at most ten different values, such as roles. */
+const gridColumns = (table) => table.columns.map((column) => column.name).filter((name, index) => {
+  const cells = new Set(table.rows.map((row) => row[index]).filter((cell) => cell !== null));
+  return [...cells].some((cell) => typeof cell === "number") || (cells.size > 0 && cells.size <= 10);
+});
 
 /** Returns the tables that have one or more rows per head, with the columns that a grid can show. */
 function gridTables() {
-  const keys = new Set(["layer", "head", "kv_head", "offset", "position", "first", "last", "layer_a", "head_a", "layer_b", "head_b", "input"]);
+  const keys = new Set(["layer", "head", "kv_head", "offset", "position", "first", "last", "input", "component", "model", "name"]);
   return page.tables.filter((table) => columnOf(table, "layer") >= 0 && columnOf(table, "head") >= 0 && columnOf(table, "layer_a") < 0)
-    .map((table) => ({table, columns: numericColumns(table).map(([name]) => name).filter((name) => !keys.has(name))}))
+    .map((table) => ({table, columns: gridColumns(table).filter((name) => !keys.has(name))}))
     .filter(({columns}) => columns.length > 0);
 }
 
@@ -17,6 +20,7 @@ function partsOf(table, column) {
   const numbered = new Set(["offset", "position", "first", "last", "side"]);
   const splitting = table.columns.map((each, index) => ({name: each.name, index})).filter(({name: own, index}) =>
     index < place && index !== head && index !== name && index !== layer &&
+    table.rows.some((row) => row[index] !== table.rows[0][index]) &&
     (numbered.has(own) || table.rows.some((row) => typeof row[index] === "string")));
   const parts = new Map();
   for (const row of table.rows) {
@@ -29,54 +33,48 @@ function partsOf(table, column) {
 
 async function gridView() {
   const tables = gridTables();
-  if (tables.length === 0) return [note("No table has a number for each head.")];
   const chosen = tables.find(({table}) => table.name === state.table) ?? tables[0], {table} = chosen;
   const column = chosen.columns.includes(state.column) ? state.column : chosen.columns[0];
   const parts = partsOf(table, column), titles = [...parts.keys()];
   const title = parts.has(state.part) ? state.part : titles[0];
-  const rows = parts.get(title), value = columnOf(table, column), head = columnOf(table, "head"), layer = columnOf(table, "layer"), name = columnOf(table, "name");
+  const rows = parts.get(title), [value, head, layer, name] = [column, "head", "layer", "name"].map((own) => columnOf(table, own));
   const numbers = (index) => [...new Set(rows.map((row) => row[index]))].sort((a, b) => a - b);
   const layers = numbers(layer), heads = numbers(head);
-  const cells = new Float32Array(layers.length * heads.length).fill(NaN);
-  const names = new Map();
+  const words = [...new Set(table.rows.map((row) => row[value]).filter((cell) => typeof cell === "string"))];
+  const numberOf = (cell) => typeof cell === "number" ? cell : words.includes(cell) ? words.indexOf(cell) + 1 : NaN;
+  const cells = new Float32Array(layers.length * heads.length).fill(NaN), found = new Map();
   for (const row of rows) {
     const at = layers.indexOf(row[layer]) * heads.length + heads.indexOf(row[head]);
-    cells[at] = typeof row[value] === "number" ? row[value] : NaN;
-    names.set(at, row);
+    cells[at] = numberOf(row[value]);
+    found.set(at, row);
   }
-  const all = [];
-  for (const row of table.rows) if (typeof row[value] === "number") all.push(row[value]);
-  const nameOf = (at) => name >= 0 ? names.get(at)?.[name] : names.has(at) ? `${names.get(at)[layer]}.${names.get(at)[head]}` : undefined;
-  const marked = new Set(selectedHeads());
+  const rowAt = (target) => found.get(target.row * heads.length + target.column);
+  const nameOf = (row) => name >= 0 ? row[name] : `${row[layer]}.${row[head]}`;
   const figure = heatmapFigure({
-    name: "grid", label: `${column} of each head${title ? ` (${title})` : ""}`, matrix: new Matrix(layers.length, heads.length, cells), scale: fitScale(all, column),
-    rowLabels: layers.map(String), columnLabels: heads.map(String), xAxis: "Head", yAxis: "Layer", cell: Math.max(14, Math.min(38, Math.floor(600 / layers.length))),
-    cellWidth: Math.max(14, Math.min(44, Math.floor(900 / heads.length))),
-    describe({row, column: at}) {
-      const place = row * heads.length + at, found = names.get(place);
-      if (!found) return `Layer ${layers[row]} has no head ${heads[at]}`;
-      return table.columns.map((each, index) => [each.name, found[index]]).filter(([, cell]) => cell !== null).map(([own, cell]) => `${own}: ${shown(cell)}`).join(", ");
+    name: "grid", label: `${column} of each head${title ? ` (${title})` : ""}`, matrix: new Matrix(layers.length, heads.length, cells),
+    scale: fitScale(table.rows.map((row) => numberOf(row[value])), column), rowLabels: layers.map(String), columnLabels: heads.map(String), xAxis: "Head", yAxis: "Layer",
+    texts: words.length > 0 ? Array.from(cells, (cell) => Number.isFinite(cell) ? words[cell - 1].slice(0, 2) : "") : null,
+    cell: Math.max(14, Math.min(38, Math.floor(600 / layers.length))), cellWidth: Math.max(14, Math.min(44, Math.floor(900 / heads.length))),
+    describe(target) {
+      const row = rowAt(target);
+      if (!row) return `Layer ${layers[target.row]} has no head ${heads[target.column]}`;
+      return table.columns.map((each, index) => [each.name, row[index]]).filter(([, cell]) => cell !== null).map(([own, cell]) => `${own}: ${shown(cell)}`).join(", ");
     },
-    act({row, column: at}) { const own = nameOf(row * heads.length + at); if (own) toggleHead(own); },
+    act(target) { const row = rowAt(target); if (row) toggleHead(nameOf(row)); },
+    overlay(painter, cellBox) {
+      const marked = new Set(selectedHeads());
+      for (const [at, row] of found)
+        if (marked.has(nameOf(row))) painter.rect(...cellBox({row: Math.floor(at / heads.length), column: at % heads.length}), null, ink().mark, 3);
+    },
     command: () => command("--plot", `${table.name}.${column}`, "-o", "heads.svg"),
   });
-  const paintCells = figure.paint;
-  const left = figure.width - 70 - heads.length * Math.max(14, Math.min(44, Math.floor(900 / heads.length)));
-  figure.paint = (painter) => {
-    paintCells(painter);
-    const cell = Math.max(14, Math.min(38, Math.floor(600 / layers.length))), wide = (figure.width - 70 - left) / heads.length;
-    const top = figureTop(heads.map(String));
-    for (const [place] of names) {
-      if (marked.has(nameOf(place))) painter.rect(left + (place % heads.length) * wide, top + Math.floor(place / heads.length) * cell, wide, cell, null, ink().mark, 3);
-    }
-  };
   return [make("div", {class: "bar"},
                choice("Table", tables.map(({table: each}) => [each.name, each.name]), table.name, (own) => change({table: own, column: "", part: ""}), {"data-state": "table"}),
                stateChoice("Column", "column", chosen.columns.map((own) => [own, own]), column),
                titles.length > 1 ? stateChoice("Part", "part", titles.map((own) => [own, own]), title) : null),
-          definitionOf(table.columns[value]), selectionBar(), figureElement(figure)];
+          definitionOf(table.columns[value]), selectionBar(), figureElement(figure),
+          words.length > 0 ? note(words.map((word) => `${word.slice(0, 2)}: ${word}`).join(", ")) : null];
 }
-const figureTop = (labels) => 18 + Math.max(8, ...labels.map((label) => textWidth(shorten(label, 24), 11))) + 6;
 
 /** Returns a paragraph with what the numbers of a column mean. */
 function definitionOf(column) {
@@ -86,7 +84,10 @@ function definitionOf(column) {
 }
 
 function pictureElements(picture) {
-  const commandOf = () => command("--picture", picture.name, "-o", `${picture.name}.svg`);
+  const analysis = picture.name === "similarity" ? "weights" : picture.name;
+  const words = ["analyze", "weights"].includes(page.command[1]) ? (picture.name === "attention_from" ? [] : ["--include", analysis])
+      : page.command[1] === "experiment" ? ["--picture", picture.name] : [];
+  const commandOf = () => command(...words, "-o", `${picture.name}.svg`);
   const lines = (picture.subtitle ?? []).map((text) => note(text));
   if (picture.kind === "charts") {
     return [...lines, make("div", {class: "figures"}, ...picture.charts.map((chart, index) =>
@@ -126,9 +127,11 @@ function tableElement(table) {
     const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
     rows = [...rows].sort((a, b) => a[sort] === null ? (b[sort] === null ? 0 : 1) : b[sort] === null ? -1 : sign * compare(a[sort], b[sort]));
   }
+  const used = table.columns.map((_, index) => index).filter((index) => table.rows.some((row) => row[index] !== null));
   const numeric = table.columns.map((_, index) => table.rows.some((row) => typeof row[index] === "number"));
   const about = make("div", {"aria-live": "polite"});
-  const head = make("tr", {}, ...table.columns.map((column, index) => {
+  const head = make("tr", {}, ...used.map((index) => {
+    const column = table.columns[index];
     const sorted = sort === index ? (direction === "up" ? "ascending" : "descending") : null;
     return make("th", {scope: "col", "aria-sort": sorted},
       button(column.name + (sorted === "ascending" ? " ▲" : sorted ? " ▼" : ""), () => change({sort: `${column.name}:${sorted === "descending" ? "up" : "down"}`}), {"data-sort": column.name}),
@@ -136,10 +139,11 @@ function tableElement(table) {
   }));
   const chosen = new Set(selectedHeads());
   const body = make("tbody", {}, ...rows.slice(0, rowsShown).map((row) => make("tr", {class: name >= 0 && chosen.has(row[name]) ? "selected" : null},
-    ...row.map((cell, index) => {
+    ...used.map((index) => {
+      const cell = row[index];
       if (index === name && columnOf(table, "head") >= 0)
         return make("td", {}, button(String(cell), () => toggleHead(cell), {"aria-pressed": chosen.has(cell), "aria-label": `Select head ${cell}`, "data-head": cell}));
-      return make("td", {class: numeric[index] ? "number" : null, title: typeof cell === "number" ? String(cell) : null}, shown(cell));
+      return make("td", {class: numeric[index] ? "number" : String(cell).length > 40 ? "long" : null, title: typeof cell === "number" ? String(cell) : null}, shown(cell));
     }))));
   const more = rows.length > rowsShown ? button(`Show ${Math.min(rowsAtOnce, rows.length - rowsShown)} more of ${rows.length} rows`, () => { rowsShown += rowsAtOnce; render(); }, {"data-more": ""}) : null;
   const copied = () => [table.columns.map((column) => column.name), ...rows].map((row) => row.map((cell) => cell ?? "").join("\t")).join("\n") + "\n";
