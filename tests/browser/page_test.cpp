@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <random>
 #include <regex>
 #include <string>
 #include <string_view>
@@ -483,6 +484,80 @@ TEST_CASE("a page of a ViT shows the weights over the image") {
   CHECK(std::stod(text.substr(text.rfind(' '))) == doctest::Approx(patterns.values[1]).epsilon(1e-3));
   for (const std::string& view : run.views()) run.show(view);
   run.check_quiet();
+}
+
+/// Writes a model of the family `attention` with 12 layers of 12 heads, and returns its path. Its patterns
+/// are spread over all keys, so that they are hard to compress.
+std::string large_model(const TempDir& folder, std::size_t tokens) {
+  constexpr std::size_t kWidth = 48;
+  std::mt19937 random(1);
+  const auto matrix = [&](std::size_t rows, double size) {
+    std::vector<std::vector<double>> values(rows, std::vector<double>(kWidth));
+    for (std::vector<double>& row : values) {
+      for (double& value : row) value = size * (static_cast<double>(random() % 2001) / 1000 - 1);
+    }
+    return values;
+  };
+  json weights = {{"config", {{"model_type", "attention"}, {"heads", 12}, {"layers", 12}}}};
+  weights["embedding"] = matrix(tokens, 1.7);
+  for (int layer = 0; layer < 12; ++layer) {
+    for (const char* const name : {"W_q", "W_k", "W_v", "W_o"})
+      weights[fmt::format("layers.{}.{}", layer, name)] =
+          matrix(kWidth, name[2] == 'q' || name[2] == 'k' ? 0.25 : 0.17);
+  }
+  return folder.write("large.json", weights.dump()).string();
+}
+
+TEST_CASE("pages of 144 heads keep their size and open") {
+  const TempDir folder;
+  const std::string model = large_model(folder, 512);
+  const auto ids = [](std::size_t count) {
+    std::string list = "0";
+    for (std::size_t i = 1; i < count; ++i) list += fmt::format(",{}", i);
+    return list;
+  };
+  const auto megabytes = [](const PageOfRun& run, const std::string& file) {
+    return static_cast<double>(std::filesystem::file_size(run.path(file))) / 1e6;
+  };
+  PageOfRun run({"analyze", model, "--ids", ids(128)});
+  CHECK(megabytes(run, "page.html") <= 8);
+  run.open();
+  run.page.wait_for("performance.getEntriesByName('drawn').length > 0");
+  MESSAGE("144 heads x 128 tokens: drawn after ",
+          run.page.evaluate("performance.getEntriesByName('drawn')[0].startTime").get<double>(), " ms, ",
+          megabytes(run, "page.html"), " MB");
+  compare_patterns(run, 0, run.arrays().array("pattern_0"));
+  PageOfRun large({"analyze", model, "--ids", ids(512), "--include", "patterns"});
+  CHECK(megabytes(large, "page.html") <= 45);
+  large.write("kept.html", {"--page-top-k", "32"});
+  CHECK(megabytes(large, "kept.html") <= 12);
+  const RunResult refused = run_attnctl({"analyze", model, "--ids", ids(512), "--include", "patterns", "-o",
+                                         large.path("refused.html"), "--page-limit", "1M"});
+  CHECK(refused.status == 5);
+  for (const char* const part : {"--page-limit allows 1048576", "--page-top-k 32", "--layers"})
+    CHECK(refused.err.find(part) != std::string::npos);
+  CHECK(!std::filesystem::exists(large.path("refused.html")));
+  run.check_quiet();
+}
+
+TEST_CASE("a page with --page-top-k has the largest weights of each query") {
+  PageOfRun run({"analyze", "data/tiny-bert", kText, "--page-top-k", "3"});
+  run.open("view=matrix");
+  const GoldenArray patterns = run.arrays().array("pattern_0");
+  const std::size_t n = patterns.shape.back();
+  const json head = run.page.evaluate("attnctl.pattern('0.0')");
+  for (std::size_t query = 0; query < n; ++query) {
+    std::vector<double> row(patterns.values.begin() + static_cast<std::ptrdiff_t>(query * n),
+                            patterns.values.begin() + static_cast<std::ptrdiff_t>((query + 1) * n));
+    std::vector<double> sorted = row;
+    std::ranges::sort(sorted, std::greater<>());
+    for (std::size_t key = 0; key < n; ++key) {
+      const double shown = head[query][key];
+      CHECK(shown == doctest::Approx(row[key] >= sorted[2] ? row[key] : 0).epsilon(1e-4));
+    }
+  }
+  CHECK(run.page.evaluate(
+            "document.getElementById('main').innerText.includes('only the 3 largest weights')") == true);
 }
 
 }  // namespace

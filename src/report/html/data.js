@@ -94,6 +94,7 @@ class Attention {
     this.data = data;
     this.heads = data.heads;
     this.places = new Map(data.heads.map((head, index) => [head.name, index]));
+    this.patterns = new Map();  // promises of patterns, by head and unit
   }
   /** Returns the labels of queries or keys, of tokens or of words. */
   queries(byWord) { return byWord && this.data.words ? this.data.words.labels : this.data.queries; }
@@ -114,7 +115,12 @@ class Attention {
   indexInLayer(name) { return this.places.get(name) - this.layerOf(name).first; }
 
   /** Returns the pattern of a head, [queries, keys]; of tokens, or of words if `byWord`. */
-  async pattern(name, byWord = false) {
+  pattern(name, byWord = false) {
+    const key = `${name} ${byWord}`;
+    if (!this.patterns.has(key)) this.patterns.set(key, this.computePattern(name, byWord));
+    return this.patterns.get(key);
+  }
+  async computePattern(name, byWord) {
     const matrix = await this.part(name, "patterns", this.indexInLayer(name), this.data.queries.length);
     return byWord && this.data.words ? mergeWords(matrix, this.data.words) : matrix;
   }

@@ -48,6 +48,19 @@ class Scale {
     const below = Math.min(Math.floor(place), this.stops.length - 2);
     return this.stops[below].map((from, i) => Math.round(from + (this.stops[below + 1][i] - from) * (place - below)));
   }
+  /** Returns 1025 colours from the low to the high end as pixels, and that of undefined values after them. */
+  get pixels() {
+    if (this.palette) return this.palette;
+    const bytes = new Uint8ClampedArray(4 * 1026);
+    for (let i = 0; i <= 1024; ++i) {
+      const share = i / 1024;
+      const value = this.logarithmic ? this.low * (this.high / this.low) ** share : this.low + (this.high - this.low) * share;
+      bytes.set([...this.rgb(value), 255], 4 * i);
+    }
+    bytes.set([...this.undefined, 255], 4 * 1025);
+    return this.palette = new Uint32Array(bytes.buffer);
+  }
+  get key() { return [theme, this.low, this.high, this.diverging, this.logarithmic].join(); }
   colour(value) { return `rgb(${this.rgb(value).join(",")})`; }
   /** Returns the colour of text on the colour of a value. */
   textOn(value) {
@@ -136,17 +149,23 @@ class CanvasPainter {
   }
 }
 
+const images = new WeakMap();  // the last image of each matrix
+
 /** Returns a canvas with one pixel per cell of a matrix. */
 function imageOf(matrix, scale) {
+  const last = images.get(matrix);
+  if (last?.key === scale.key) return last.canvas;
   const canvas = document.createElement("canvas");
   canvas.width = Math.max(1, matrix.columns);
   canvas.height = Math.max(1, matrix.rows);
   const image = new ImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(image.data.buffer), colours = scale.pixels;
   for (let i = 0; i < matrix.rows * matrix.columns; ++i) {
-    const [red, green, blue] = scale.rgb(matrix.numbers[i]);
-    image.data.set([red, green, blue, 255], 4 * i);
+    const value = matrix.numbers[i];
+    pixels[i] = colours[Number.isFinite(value) ? Math.round(1024 * scale.place(value)) : 1025];
   }
   canvas.getContext("2d").putImageData(image, 0, 0);
+  images.set(matrix, {key: scale.key, canvas});
   return canvas;
 }
 

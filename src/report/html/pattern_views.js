@@ -122,9 +122,12 @@ async function modelView() {
     const name = element.querySelector("output").textContent.match(/^Head ([^,]+)/)?.[1];
     if (name) toggleHead(name);
   });
-  for (const layer of current.data.layers) {  // draws each layer as soon as it is decoded
-    for (const head of current.heads.slice(layer.first, layer.first + layer.count))
-      current.pattern(head.name, byWord()).then((matrix) => { patterns.set(head.name, matrix); figure.repaint(); });
+  for (const head of current.heads) {  // draws each pattern as soon as it is decoded
+    current.pattern(head.name, byWord()).then((matrix) => {
+      patterns.set(head.name, matrix);
+      figure.repaint();
+      if (patterns.size === current.heads.length) requestAnimationFrame(() => performance.mark("drawn"));
+    });
   }
   return [make("div", {class: "bar"}, stateChoice("Colour heads by", "colour", choices), stateChoice("Sort heads by", "order", choices)),
           selectionBar(), element, storedNote(current)];
