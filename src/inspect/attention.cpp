@@ -15,7 +15,7 @@ using analysis::Captured;
 
 /// Returns the words of the tokens; nullopt if queries and keys are not the same tokens, or if each token is
 /// a word.
-std::optional<Attention::Words> words_of(const RunResults& run, const forward::Sides& sides) {
+std::optional<Attention::WordLabels> words_of(const RunResults& run, const forward::Sides& sides) {
   const input::Sequence& tokens = sides.queries_of;
   if (run.request.by_word || &tokens != &sides.keys_of || tokens.tokens.size() != tokens.queries() ||
       tokens.key_embeddings.rows() > 0 || tokens.patches.rows() > 0)
@@ -23,7 +23,7 @@ std::optional<Attention::Words> words_of(const RunResults& run, const forward::S
   const input::WordUnits units = input::word_units(tokens, run.vocabulary);
   if (units.count == tokens.queries()) return std::nullopt;
   const input::Sequence words = input::pooled_sequence(tokens, units, run.vocabulary);
-  return Attention::Words{token_labels(run, words), units.unit_of_token};
+  return Attention::WordLabels{token_labels(run, words), units.unit_of_token};
 }
 
 /// Returns the image of an input, with its darkest value as 0 and its brightest as 255; nullopt if the input

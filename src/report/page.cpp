@@ -47,7 +47,7 @@ std::string hash_source(std::string_view hex) {
 }
 
 /// Writes JSON. Numbers have seven significant digits.
-class JsonText {
+class PageJson {
  public:
   std::string text;
 
@@ -124,7 +124,7 @@ class JsonText {
 
 constexpr std::size_t kMostRows = 20'000;
 
-void add_table(JsonText& json, const Table& table) {
+void add_table(PageJson& json, const Table& table) {
   json.open('{');
   json.field("name", table.name);
   json.key("columns");
@@ -156,7 +156,7 @@ void add_table(JsonText& json, const Table& table) {
   json.close('}');
 }
 
-void add_heatmap(JsonText& json, const Heatmap& heatmap) {
+void add_heatmap(PageJson& json, const Heatmap& heatmap) {
   json.open('{');
   json.field("title", heatmap.title);
   json.field("x_axis", heatmap.x_axis);
@@ -192,7 +192,7 @@ void add_heatmap(JsonText& json, const Heatmap& heatmap) {
 }
 
 /// Leaves out the lines of the subtitle that the page has in its header.
-void add_picture(JsonText& json, const View& view, const std::vector<std::string>& header) {
+void add_picture(PageJson& json, const View& view, const std::vector<std::string>& header) {
   const auto add_subtitle = [&](std::vector<std::string> lines) {
     std::erase_if(lines,
                   [&](const std::string& line) { return std::ranges::find(header, line) != header.end(); });
@@ -249,7 +249,7 @@ void add_picture(JsonText& json, const View& view, const std::vector<std::string
 }
 
 /// A matrix of numbers that a page stores outside of its JSON.
-struct Block {
+struct StoredBlock {
   std::span<const float> values;  // [rows, columns]
   std::size_t rows = 0, columns = 0;
   int bits = 16;
@@ -284,7 +284,7 @@ class PageWriter {
   void write(OutputFile& out, const PageHead& head, const Warnings& warnings, Pool& pool) {
     std::vector<std::string> texts(blocks_.size());
     pool.run(blocks_.size(), [&](std::size_t index, std::size_t /*worker*/) {
-      Block& block = blocks_[index];
+      StoredBlock& block = blocks_[index];
       block.stored = store_numbers(block.values, block.columns, block.bits, block.kept);
       texts[index] = fmt::format("<script type=\"application/octet-stream\" id=\"b{}\">", index);
       append_base64(texts[index], compressed(std::exchange(block.stored.bytes, {})));
@@ -353,8 +353,8 @@ class PageWriter {
     }
   }
 
-  void add_block_field(JsonText& json, std::string_view name, std::size_t index) const {
-    const Block& block = blocks_[index];
+  void add_block_field(PageJson& json, std::string_view name, std::size_t index) const {
+    const StoredBlock& block = blocks_[index];
     json.key(name);
     json.open('{');
     json.field("id", fmt::format("b{}", index));
@@ -366,7 +366,7 @@ class PageWriter {
     json.close('}');
   }
 
-  void add_attention(JsonText& json, std::size_t index) const {
+  void add_attention(PageJson& json, std::size_t index) const {
     const Attention& attention = results_.attention[index];
     const StoredAttention& stored = attention_[index];
     json.open('{');
@@ -426,7 +426,7 @@ class PageWriter {
 
   /// Returns the data of the page. It has no "<", so that no text can end the script element.
   std::string json_of(const PageHead& head, const Warnings& warnings) const {
-    JsonText json;
+    PageJson json;
     json.open('{');
     json.field("title", head.title);
     json.list_field("command", head.command);
@@ -492,7 +492,7 @@ class PageWriter {
   const Results& results_;
   const PageOptions& options_;
   int bits_ = 16;
-  std::vector<Block> blocks_;
+  std::vector<StoredBlock> blocks_;
   std::vector<StoredAttention> attention_;
 };
 

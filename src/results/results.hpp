@@ -330,7 +330,8 @@ struct View {
   std::variant<HeatmapPage, ChartPage> page;
 };
 
-/// The attention of some heads on one input, for an HTML page. n is the number of queries, m the number of keys.
+/// The attention of some heads on one input, for an HTML page. n is the number of queries, m the number of
+/// keys.
 struct Attention {
   struct Head {
     std::int64_t layer = 0, head = 0;
@@ -339,7 +340,7 @@ struct Attention {
     double scale = 1;    // q k^T is multiplied by this
   };
   /// The words of the tokens, if queries and keys are the same tokens.
-  struct Words {
+  struct WordLabels {
     std::vector<std::string> labels;
     std::vector<std::size_t> of;  // [n], the word of each token
   };
@@ -357,19 +358,19 @@ struct Attention {
   Tensor scores;         // [heads, n, m]
   Tensor query_vectors;  // [heads, n, d]
   Tensor key_vectors;    // [key/value heads, m, d]
-  std::optional<Words> words = {};
+  std::optional<WordLabels> words = {};
   std::optional<Image> image = {};
 };
 
 /// The results of an analysis, a study or an experiment. Each format uses the members whose comments name it;
 /// heads_page(), which draws a picture, also uses `tables`.
 struct Results {
-  Document document = {};                  // JSON, JSON Lines
-  std::vector<Table> tables = {};          // CSV
-  std::vector<Tensor> arrays = {};         // NPZ
-  std::vector<PageBlock> text = {};        // text
-  std::vector<View> pictures = {};         // SVG, PNG, PDF: the first, or the one that the user names
-  std::vector<Attention> attention = {};   // HTML, which also has `tables`, `pictures` and the lines of `text`
+  Document document = {};                 // JSON, JSON Lines
+  std::vector<Table> tables = {};         // CSV
+  std::vector<Tensor> arrays = {};        // NPZ
+  std::vector<PageBlock> text = {};       // text
+  std::vector<View> pictures = {};        // SVG, PNG, PDF: the first, or the one that the user names
+  std::vector<Attention> attention = {};  // HTML, which also has `tables`, `pictures` and the lines of `text`
   std::vector<std::string> subtitle = {};  // for heads_page(): model name, and the text of a single input
   std::string picture_hint = {};  // advice in the error message if a picture is wanted and there is none
 

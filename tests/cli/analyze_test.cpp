@@ -249,7 +249,7 @@ TEST_CASE("without --format, every command needs an extension of its own formats
                     result.err);
       const bool pictures =
           words[0] == "analyze" || words[0] == "weights" || words[0] == "study" || words[0] == "experiment";
-      CHECK((result.err.find(", .svg, .png, .pdf, .txt; ") != std::string::npos) == pictures);
+      CHECK((result.err.find(", .svg, .png, .pdf, .html, .txt; ") != std::string::npos) == pictures);
       CHECK(std::filesystem::is_empty(dir.path()));
     }
   }

@@ -128,6 +128,8 @@ TEST_CASE("bad configurations are rejected") {
            Row{91, R"({"rms_norm_eps": 0})", Status::bad_input, "/rms_norm_eps"},
            Row{92, R"({"vocab_size": 12})", Status::bad_input, "12"},
            Row{93, R"({"model_type": "mamba"})", Status::bad_input, "unsupported \"mamba\""},
+           Row{87, R"({"rope_parameters": {"a\tb": {"x": 1}}})", Status::bad_input,
+               R"(/rope_parameters/a\x09b: unsupported)"},
        }) {
     CAPTURE(row.kind);
     CAPTURE(row.patch);

@@ -393,11 +393,12 @@ std::optional<ConfigReader> ConfigReader::optional_object(const std::string& nam
 }
 
 void ConfigReader::reject(const ConfigValue& value, std::string_view need) const {
-  attnctl::refuse(escaped(file_), "{}: got {}, need {}", pointer(value.name), excerpt(*value.json), need);
+  attnctl::refuse(escaped(file_), "{}: got {}, need {}", escaped(pointer(value.name)), excerpt(*value.json),
+                  need);
 }
 
 void ConfigReader::reject_unsupported(const ConfigValue& value, std::string_view supported) const {
-  attnctl::refuse(escaped(file_), "{}: unsupported {}; supported: {}", pointer(value.name),
+  attnctl::refuse(escaped(file_), "{}: unsupported {}; supported: {}", escaped(pointer(value.name)),
                   excerpt(*value.json), supported);
 }
 

@@ -24,6 +24,7 @@ function heatmapFigure(options) {
   const right = 18 + colourBarWidth(scale), barHeight = Math.min(Math.max(height, 90), 220);
   const total = {width: left + width + right, height: top + Math.max(height, barHeight) + 10};
   const cellBox = ({row, column}) => [left + column * cellWidth, top + row * cell, cellWidth, cell];
+  const digits = matrix.numbers.every((value) => !Number.isFinite(value) || Number.isInteger(value)) && scale.high > 1 ? 0 : 2;
   const withNumbers = cellWidth >= 26 && cell >= 16 && matrix.rows * matrix.columns <= 4000;
 
   const leaf = (index) => left + (index + 0.5) * cellWidth;
@@ -72,7 +73,7 @@ function heatmapFigure(options) {
           for (let column = 0; column < matrix.columns; ++column) {
             const value = matrix.at(row, column);
             const text = options.texts?.[row * matrix.columns + column] ??
-                         (Number.isFinite(value) && Math.abs(value) >= 0.01 && scale.high < 1000 ? value.toFixed(2) : "");
+                         (Number.isFinite(value) && Math.abs(value) >= 0.01 && scale.high < 1000 ? value.toFixed(digits) : "");
             if (text !== "") painter.text(left + (column + 0.5) * cellWidth, top + (row + 0.5) * cell, text,
                                           {size: options.texts ? 12 : 10, anchor: "middle", colour: scale.textOn(value)});
           }
@@ -102,8 +103,10 @@ function heatmapFigure(options) {
       : `${rowLabels[target.row]}, ${columnLabels[target.column]}: ${shown(matrix.at(target.row, target.column))}`,
     act(target) {
       if (options.act) return options.act(target);
-      const name = columnHeads?.[target.column] ?? rowHeads?.[target.row];
-      if (name) toggleHead(name);
+      const names = [columnHeads?.[target.column], target.header ? undefined : rowHeads?.[target.row]].filter((name) => name !== undefined);
+      const before = selectedHeads(), all = names.every((name) => before.includes(name));
+      if (names.length > 0)
+        change({heads: (all ? before.filter((name) => !names.includes(name)) : [...new Set([...before, ...names])]).join(",")});
     },
   };
 }

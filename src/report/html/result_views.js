@@ -8,7 +8,7 @@ const gridColumns = (table) => table.columns.map((column) => column.name).filter
 
 /** Returns the tables that have one or more rows per head, with the columns that a grid can show. */
 function gridTables() {
-  const keys = new Set(["layer", "head", "kv_head", "offset", "position", "first", "last", "input", "component", "model", "name"]);
+  const keys = new Set(["layer", "head", "kv_head", "offset", "position", "first", "last", "input", "component", "model", "name", "rows"]);
   return page.tables.filter((table) => columnOf(table, "layer") >= 0 && columnOf(table, "head") >= 0 && columnOf(table, "layer_a") < 0)
     .map((table) => ({table, columns: gridColumns(table).filter((name) => !keys.has(name))}))
     .filter(({columns}) => columns.length > 0);
@@ -16,10 +16,10 @@ function gridTables() {
 
 /** Splits the rows of a table by the columns that tell rows of one head apart, such as a relation or an offset. */
 function partsOf(table, column) {
-  const place = columnOf(table, column), head = columnOf(table, "head"), name = columnOf(table, "name"), layer = columnOf(table, "layer");
-  const numbered = new Set(["offset", "position", "first", "last", "side"]);
+  const place = columnOf(table, column), ofHeads = new Set(["layer", "head", "name"].flatMap((own) => [own, own + "_a", own + "_b"]));
+  const numbered = new Set(["offset", "position", "first", "last", "rank"]);
   const splitting = table.columns.map((each, index) => ({name: each.name, index})).filter(({name: own, index}) =>
-    index < place && index !== head && index !== name && index !== layer &&
+    index < place && !ofHeads.has(own) &&
     table.rows.some((row) => row[index] !== table.rows[0][index]) &&
     (numbered.has(own) || table.rows.some((row) => typeof row[index] === "string")));
   const parts = new Map();
@@ -74,6 +74,66 @@ async function gridView() {
                titles.length > 1 ? stateChoice("Part", "part", titles.map((own) => [own, own]), title) : null),
           definitionOf(table.columns[value]), selectionBar(), figureElement(figure),
           words.length > 0 ? note(words.map((word) => `${word.slice(0, 2)}: ${word}`).join(", ")) : null];
+}
+
+/** The columns over which a table of heads has a profile: one number per head for each of their values. */
+const profileAxes = ["offset", "first", "rank"];
+
+/** Returns the tables with a profile of each head. */
+const profileTables = () => gridTables().map(({table, columns}) => ({table, columns, axis: profileAxes.find((name) => columnOf(table, name) >= 0)}))
+  .filter(({table, axis}) => axis !== undefined && columnOf(table, "name") >= 0);
+
+async function profileView() {
+  const tables = profileTables();
+  const chosen = tables.find(({table}) => table.name === state.table) ?? tables[0], {table, axis} = chosen;
+  const columns = chosen.columns.filter((name) => !profileAxes.includes(name) && name !== "last");
+  const column = columns.includes(state.column) ? state.column : columns.find((name) => name !== "count" && name !== "pairs") ?? columns[0];
+  const [name, x, y, uniform] = ["name", axis, column, "uniform"].map((own) => columnOf(table, own));
+  const parts = partsOf({...table, columns: table.columns.map((each) => profileAxes.includes(each.name) || each.name === "last" ? {...each, name: ""} : each)}, column);
+  const title = parts.has(state.part) ? state.part : [...parts.keys()][0], rows = parts.get(title);
+  const all = [...new Set(rows.map((row) => row[name]))];
+  const marked = selectedHeads().filter((own) => all.includes(own));
+  const heads = marked.length > 0 ? marked.slice(0, 8) : all.slice(0, 4);
+  const places = [...new Set(rows.map((row) => row[x]))].sort((a, b) => a - b);
+  const cell = (own, place, index) => rows.find((row) => row[name] === own && row[x] === place)?.[index] ?? null;
+  const hasNull = uniform >= 0 && column !== "uniform";
+  const profile = {columns: [axis, ...heads, ...(hasNull ? ["uniform"] : [])].map((own) => ({name: own})),
+                   rows: places.map((place) => [place, ...heads.map((own) => cell(own, place, y)), ...(hasNull ? [cell(heads[0], place, uniform)] : [])])};
+  const figure = chartFigure({title: `${column} by ${axis}${title ? ` (${title})` : ""}`, x: axis, y: profile.columns.slice(1).map((each) => each.name), x_axis: axis, y_axis: column},
+                             profile, "profile", () => command("--format", "csv", "--table", table.name));
+  return [make("div", {class: "bar"},
+               choice("Table", tables.map(({table: each}) => [each.name, each.name]), table.name, (own) => change({table: own, column: "", part: ""}), {"data-state": "table"}),
+               stateChoice("Column", "column", columns.map((own) => [own, own]), column),
+               parts.size > 1 ? stateChoice("Part", "part", [...parts.keys()].map((own) => [own, own]), title) : null),
+          definitionOf(table.columns[y]), selectionBar(), marked.length === 0 ? note("Select heads in another view to compare their profiles; these are the first ones.") : null, figureElement(figure)];
+}
+
+const pairTables = () => page.tables.filter((table) => columnOf(table, "name_a") >= 0 && columnOf(table, "name_b") >= 0);
+
+/** Shows a number for each pair of heads as a heatmap. */
+async function pairView() {
+  const tables = pairTables(), table = tables.find((each) => each.name === state.table) ?? tables[0];
+  const keys = new Set(["layer_a", "head_a", "layer_b", "head_b"]);
+  const columns = gridColumns(table).filter((name) => !keys.has(name) && table.rows.some((row) => typeof row[columnOf(table, name)] === "number"));
+  const column = columns.includes(state.column) ? state.column : columns[0];
+  const [a, b, value] = ["name_a", "name_b", column].map((own) => columnOf(table, own));
+  const parts = partsOf(table, column), title = parts.has(state.part) ? state.part : [...parts.keys()][0], rows = parts.get(title);
+  const names = [...new Set(rows.flatMap((row) => [row[a], row[b]]))];
+  const numbers = new Float32Array(names.length ** 2).fill(NaN), places = new Map(names.map((name, index) => [name, index]));
+  for (const row of rows) {
+    if (typeof row[value] !== "number") continue;
+    const [i, j] = [places.get(row[a]), places.get(row[b])];
+    if (i !== j) numbers[i * names.length + j] = row[value];
+    if (i !== j && Number.isNaN(numbers[j * names.length + i])) numbers[j * names.length + i] = row[value];
+  }
+  const figure = heatmapFigure({name: "pairs", label: `${column} of pairs of heads${title ? ` (${title})` : ""}`, matrix: new Matrix(names.length, names.length, numbers),
+    scale: fitScale(numbers, column), rowLabels: names, columnLabels: names, rowHeads: names, columnHeads: names, xAxis: "Head", yAxis: "Head",
+    command: () => command("--format", "csv", "--table", table.name)});
+  return [make("div", {class: "bar"},
+               choice("Table", tables.map((each) => [each.name, each.name]), table.name, (own) => change({table: own, column: "", part: ""}), {"data-state": "table"}),
+               stateChoice("Column", "column", columns.map((own) => [own, own]), column),
+               parts.size > 1 ? stateChoice("Part", "part", [...parts.keys()].map((own) => [own, own]), title) : null),
+          definitionOf(table.columns[value]), selectionBar(), figureElement(figure)];
 }
 
 /** Returns a paragraph with what the numbers of a column mean. */
