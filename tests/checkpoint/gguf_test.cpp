@@ -277,6 +277,46 @@ GgufField scores(const std::vector<float>& values) {
           little_endian(6, 4) + little_endian(values.size(), 8) + bytes_of<float>(values)};
 }
 
+/// Returns a file with rotary factors and this type of rotary scaling.
+std::string factors_and(std::string_view type) {
+  GgufParts parts = good();
+  parts.fields.push_back(gguf_text("llama.rope.scaling.type", type));
+  parts.tensors.push_back({"rope_freqs.weight", {0}, 0, 96});
+  return parts.bytes();
+}
+
+/// Returns a file of yarn scaling with one more field.
+std::string yarn_with(const GgufField& field) {
+  GgufParts parts = good();
+  parts.fields.push_back(gguf_text("llama.rope.scaling.type", "yarn"));
+  parts.fields.push_back(field);
+  return parts.bytes();
+}
+
+/// A file of Gemma 2 with this number of layers.
+GgufParts gemma2(std::uint32_t layers) {
+  GgufParts parts;
+  parts.fields = {gguf_text("general.architecture", "gemma2"),
+                  gguf_u32("gemma2.embedding_length", 12),
+                  gguf_u32("gemma2.block_count", layers),
+                  gguf_u32("gemma2.attention.head_count", 2),
+                  gguf_u32("gemma2.attention.head_count_kv", 2),
+                  gguf_u32("gemma2.attention.key_length", 4),
+                  gguf_u32("gemma2.feed_forward_length", 4),
+                  gguf_u32("gemma2.context_length", 8),
+                  gguf_u32("gemma2.attention.sliding_window", 4),
+                  gguf_f32("gemma2.attention.layer_norm_rms_epsilon", 1e-5F)};
+  for (std::uint32_t i = 0; i < layers; ++i)
+    parts.tensors.push_back({"blk." + std::to_string(i) + ".ffn_up.weight", {0}, 0, 0});
+  return parts;
+}
+
+std::string quantised_norm() {
+  GgufParts parts = gemma2(1);
+  parts.tensors.push_back({"output_norm.weight", {0}, kQ4, 0});
+  return parts.bytes();
+}
+
 struct Row {
   int kind;  // number in the list of bad inputs; -1: not in it
   std::string_view what;
@@ -450,6 +490,23 @@ std::vector<Row> bad_models() {
        with({"rope_freqs.weight", {0}, kQ4, 96}),
        {"rope_freqs.weight", "Q4_0"}},
       {-1, "a rotary factor of 0", zero_factor(), {"rope_freqs.weight", "got 0", "above 0"}},
+      {-1,
+       "rotary factors and a scaling",
+       factors_and("yarn"),
+       {"llama.rope.scaling.type", "got \"yarn\"", "no scaling in addition to the tensor rope_freqs.weight"}},
+      {-1,
+       "a factor of yarn that is unsupported",
+       yarn_with(gguf_f32("llama.rope.scaling.yarn_ext_factor", 1)),
+       {"llama.rope.scaling.yarn_ext_factor", "got 1", "a file without this key"}},
+      {-1,
+       "a bias in Q4_0 whose rows are rotary pairs",
+       with({"blk.0.attn_q.bias", {0}, kQ4, 96}),
+       {"\"blk.0.attn_q.bias\"", "unsupported Q4_0 bias", "F32, F16 or BF16"}},
+      {-1,
+       "a norm in Q4_0",
+       quantised_norm(),
+       {"\"output_norm.weight\"", "unsupported Q4_0 norm", "F32, F16 or BF16"}},
+      {-1, "no eps", without("llama.attention.layer_norm_rms_epsilon"), {"missing, need a number above 0"}},
   };
 }
 
@@ -515,6 +572,41 @@ TEST_CASE("errors of bad GGUF files name the key or tensor") {
       check_refusal([&] { (void)open_checkpoint(path, warnings); }, Status::bad_input, parts);
       check_weights_refused(path);
     }
+  }
+}
+
+TEST_CASE("the configuration of a GGUF file follows from its metadata") {
+  struct Case {
+    std::string bytes;
+    const char* key;
+    const char* json;
+  };
+  const TempDir folder;
+  Warnings warnings;
+  for (const Case& row :
+       {Case{gemma2(46).bytes(), "query_pre_attn_scalar", "6"},  // hidden size / heads, in the largest model
+        Case{gemma2(45).bytes(), "query_pre_attn_scalar", "4"},  // the head width
+        Case{with(gguf_f32("llama.rope.scale_linear", 2)), "rope_scaling",
+             R"({"rope_type":"linear","factor":2.0})"},
+        Case{yarn_with(gguf_u32("llama.rope.scaling.original_context_length", 4)), "rope_scaling",
+             R"({"rope_type":"yarn","original_max_position_embeddings":4})"},
+        Case{with(gguf_text("llama.rope.scaling.type", "none")), "rope_scaling", "null"},
+        Case{with(gguf_u32("llama.rope.dimension_count", 2)), "rope_scaling", "null"}}) {
+    CAPTURE(row.key);
+    CAPTURE(row.json);
+    const auto checkpoint = open_checkpoint(folder.write("model.gguf", row.bytes), warnings);
+    CHECK(checkpoint->config->value(row.key, nlohmann::ordered_json()).dump() == row.json);
+  }
+}
+
+TEST_CASE("a GGUF name that is not of a known tensor stays as it is") {
+  const TempDir folder;
+  Warnings warnings;
+  for (const std::string name : {"blk.x.attn_q.weight", "blk.01.attn_q.weight", "blk.1", "blk.",
+                                 "attn_q.weight", "blk.0.output_norm.weight", "weight", "blk.0.weight"}) {
+    const auto checkpoint = open_checkpoint(folder.write("model.gguf", with({name, {0}, 0, 96})), warnings);
+    CAPTURE(name);
+    CHECK(checkpoint->find(name) != Checkpoint::npos);
   }
 }
 
