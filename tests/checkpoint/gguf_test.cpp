@@ -363,6 +363,15 @@ std::vector<Row> bad_headers() {
        "alignment 0",
        with(gguf_u32("general.alignment", 0)),
        {"general.alignment", "got 0", "power of two"}},
+      {52, "alignment 4", with(gguf_u32("general.alignment", 4)), {"got 4", "from 8 to"}},
+      {52,
+       "alignment of 16 bits below 0",
+       with({"general.alignment", 3, little_endian(0xFFE0U, 2)}),
+       {"got -32"}},
+      {52,
+       "an alignment of 64 bits",
+       with({"general.alignment", 10, little_endian(1ULL << 63U, 8)}),
+       {"got 9223372036854775808"}},
       {52, "alignment 13", with(gguf_u32("general.alignment", 13)), {"got 13"}},
       {52, "alignment 2^31", with(gguf_u32("general.alignment", 1U << 31)), {"got 2147483648"}},
       {52,
@@ -537,6 +546,10 @@ std::vector<Row> bad_tokenizers() {
       {-1, "an unknown type", with_tokenizer({"a"}, types(little_endian(7, 4))), {"7 is unsupported"}},
       {-1, "a negative type", with_tokenizer({"a"}, types(little_endian(kMost, 4))), {"-1 is unsupported"}},
       {-1, "types that are numbers", with_tokenizer({"a"}, types(little_endian(1, 4), 6)), {"integers"}},
+      {-1,
+       "scores that are integers",
+       with_tokenizer({"a"}, {"tokenizer.ggml.scores", 9, array(5, 1, "1234").bytes}),
+       {"tokenizer.ggml.scores", "an array of finite numbers in float32"}},
       {-1, "a score too many", with_tokenizer({"a"}, scores({1, 2})), {"tokenizer.ggml.scores", "1 tokens"}},
       {-1,
        "a score that is not a number",
@@ -644,6 +657,9 @@ TEST_CASE("GGUF version 2, other alignments, integers of any width and gaps are 
   parts.version = 2;
   parts.fields.push_back({"general.alignment", 10, little_endian(64, 8)});
   parts.fields.push_back({"llama.vocab_size", 0, "\3"});
+  parts.fields.push_back({"llama.rope.dimension_count", 1, "\2"});                 // int8
+  parts.fields.push_back({"llama.attention.key_length", 3, little_endian(2, 2)});  // int16
+  parts.fields.push_back({"llama.rope.freq_base", 12, bytes_of<double>({5000})});
   parts.tensors[1].offset = 128;
   std::string bytes = parts.bytes();
   const std::size_t header = bytes.size() - parts.data.size();
@@ -652,6 +668,8 @@ TEST_CASE("GGUF version 2, other alignments, integers of any width and gaps are 
   const TempDir folder;
   Warnings warnings;
   const auto checkpoint = open_checkpoint(folder.write("model.gguf", bytes), warnings);
+  CHECK(checkpoint->config->at("head_dim") == 2);
+  CHECK(checkpoint->config->at("rope_theta") == 5000);
   const TensorView norm = checkpoint->tensor(checkpoint->find("model.norm.weight"));
   CHECK(std::string(reinterpret_cast<const char*>(norm.bytes.data()), norm.bytes.size()) ==
         bytes_of<float>({1, 2, 3, 4}));
