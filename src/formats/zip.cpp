@@ -176,8 +176,7 @@ Directory find_directory(const Bytes& bytes) {
   directory.end = end_record;
   if (end_record >= kLocatorSize && bytes.u32(end_record - kLocatorSize) == kZip64LocatorSignature) {
     const std::uint64_t record = bytes.u64(end_record - kLocatorSize + 8);
-    if (bytes.text(record, kEnd64Size).empty() || bytes.u32(record) != kZip64EndSignature)
-      bytes.refuse("no ZIP64 end record", record);
+    if (bytes.u32(record) != kZip64EndSignature) bytes.refuse("no ZIP64 end record", record);
     directory.count = bytes.u64(record + 32);
     size = bytes.u64(record + 40);
     directory.begin = bytes.u64(record + 48);
