@@ -612,6 +612,17 @@ TEST_CASE("the configuration of a GGUF file follows from its metadata") {
   }
 }
 
+TEST_CASE("a GGUF file without a tokenizer or its tokens has none") {
+  const TempDir folder;
+  Warnings warnings;
+  for (const std::string& bytes : {good().bytes(), with(gguf_text("tokenizer.ggml.model", "none")),
+                                   with(gguf_text("tokenizer.ggml.model", "no_vocab")),
+                                   with(gguf_text("tokenizer.ggml.model", "llama"))})
+    CHECK(open_checkpoint(folder.write("model.gguf", bytes), warnings)->tokenizer == nullptr);
+  const std::string bytes = with_tokenizer({"a"}, gguf_u32("a", 1), "no_vocab");
+  CHECK(open_checkpoint(folder.write("model.gguf", bytes), warnings)->tokenizer == nullptr);
+}
+
 TEST_CASE("a GGUF name that is not of a known tensor stays as it is") {
   const TempDir folder;
   Warnings warnings;
