@@ -1,5 +1,6 @@
 #include "checkpoint/checkpoint.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -478,6 +479,31 @@ TEST_CASE("a name is looked up in the local Hugging Face cache") {
     CHECK(std::filesystem::equivalent(source.directory, folder.path() / model / "snapshots/abc123"));
     CHECK(source.weights->find("W_q") == 0);
   }
+}
+
+TEST_CASE("without a cache, a name that is no path is an error that says so") {
+  const Environment cache = only_cache("HOME", "");
+  Warnings warnings;
+  check_refusal([&] { (void)open_model_source("org/name", {}, warnings); }, Status::environment,
+                {"org/name: no such file", "Hugging Face cache which is not set", "set HF_HUB_CACHE"});
+}
+
+TEST_CASE("the files of a model include those that a cache or an index selects") {
+  const TempDir folder;
+  const Environment cache = only_cache("HF_HUB_CACHE", folder.path().string());
+  folder.write("models--name/refs/main", "abc");
+  folder.write("models--name/snapshots/abc/config.json", kConfig);
+  const auto has = [](const std::vector<std::filesystem::path>& files, const std::filesystem::path& wanted) {
+    return std::ranges::any_of(files, [&](const auto& file) {
+      return std::filesystem::exists(file) && std::filesystem::equivalent(file, wanted);
+    });
+  };
+  const auto snapshot = folder.path() / "models--name/snapshots/abc";
+  CHECK(has(checkpoint_files("name"), snapshot / "config.json"));  // though it has no weights
+  folder.write("models--name/snapshots/abc/model.safetensors", kWeights);
+  CHECK(has(checkpoint_files("name"), snapshot / "model.safetensors"));
+  CHECK(has(checkpoint_files("name"), folder.path() / "models--name/refs/main"));
+  CHECK_FALSE(has(checkpoint_files(snapshot.string()), folder.path() / "models--name/refs/main"));
 }
 
 TEST_CASE("an incomplete or hostile cache entry is refused") {

@@ -316,6 +316,9 @@ TEST_CASE("each layout of files gives the same parts as in transformers") {
 
 TEST_CASE("a directory without a tokenizer has none") {
   CHECK_FALSE(read_tokenizer_file({TempDir().path()}).has_value());
+  const TempDir dir;
+  check_refusal([&] { (void)Tokenizer::open({dir.path()}); }, Status::bad_input,
+                {dir.path().native(), ": no tokenizer; a text needs a model directory with tokenizer.json"});
 }
 
 TEST_CASE("word marks, plain tokens, and words of several tokens") {
