@@ -110,7 +110,6 @@ std::string zip64_end(std::uint64_t members, std::uint64_t size, std::uint64_t o
 
 constexpr std::size_t kEndSize = 22;
 constexpr std::size_t kLocatorSize = 20;
-constexpr std::size_t kEnd64Size = 56;
 constexpr std::size_t kCentralSize = 46;
 constexpr std::size_t kLocalSize = 30;
 constexpr unsigned kEncrypted = 1U << 0 | 1U << 6 | 1U << 13;
