@@ -121,17 +121,17 @@ std::size_t read_numbers(std::string_view text, std::size_t count, std::vector<s
   std::size_t found = 0;
   const char* const end = text.data() + text.size();
   for (const char* at = text.data(); at != end && found < count;) {
-    if (*at != '-' && (*at < '0' || *at > '9')) {
+    double value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error == std::errc::invalid_argument) {  // a bracket, a comma, the colon or white space
       ++at;
       continue;
     }
-    double value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
     // The first pass rejected numbers that overflow, so this number underflows to 0.
     if (error == std::errc::result_out_of_range) value = *at == '-' ? -0.0 : 0.0;
     const auto narrow = static_cast<float>(value);
     std::memcpy(values.data() + found++ * sizeof(float), &narrow, sizeof narrow);
-    at = next == at ? at + 1 : next;
+    at = next;
   }
   return found;
 }

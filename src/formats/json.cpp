@@ -45,10 +45,8 @@ class CountingIterator {
 /// 2: ") and without the part "; last read: ...", which may be very long. Keeps "; expected ..." after this
 /// part.
 std::string reason(std::string_view what) {
-  const std::size_t prefix = what.find("] ");
-  if (prefix != std::string_view::npos) what.remove_prefix(prefix + 2);
-  const std::size_t place = what.find(": ");
-  if (what.starts_with("parse error at ") && place != std::string_view::npos) what.remove_prefix(place + 2);
+  what.remove_prefix(what.find("] ") + 2);
+  if (what.starts_with("parse error at ")) what.remove_prefix(what.find(": ") + 2);
   std::string_view wanted;
   const std::size_t read = what.find("; last read: ");
   if (read != std::string_view::npos) {

@@ -110,7 +110,6 @@ std::string zip64_end(std::uint64_t members, std::uint64_t size, std::uint64_t o
 
 constexpr std::size_t kEndSize = 22;
 constexpr std::size_t kLocatorSize = 20;
-constexpr std::size_t kEnd64Size = 56;
 constexpr std::size_t kCentralSize = 46;
 constexpr std::size_t kLocalSize = 30;
 constexpr unsigned kEncrypted = 1U << 0 | 1U << 6 | 1U << 13;
@@ -176,8 +175,7 @@ Directory find_directory(const Bytes& bytes) {
   directory.end = end_record;
   if (end_record >= kLocatorSize && bytes.u32(end_record - kLocatorSize) == kZip64LocatorSignature) {
     const std::uint64_t record = bytes.u64(end_record - kLocatorSize + 8);
-    if (bytes.text(record, kEnd64Size).empty() || bytes.u32(record) != kZip64EndSignature)
-      bytes.refuse("no ZIP64 end record", record);
+    if (bytes.u32(record) != kZip64EndSignature) bytes.refuse("no ZIP64 end record", record);
     directory.count = bytes.u64(record + 32);
     size = bytes.u64(record + 40);
     directory.begin = bytes.u64(record + 48);

@@ -78,9 +78,9 @@ std::uint64_t read_sequences(const TextBlock& file, InputFormat format,
 void put_first(std::int64_t id, Sequence& sequence) {
   sequence.ids.insert(sequence.ids.begin(), id);
   sequence.special.insert(sequence.special.begin(), 1);
-  if (!sequence.token_type_ids.empty()) sequence.token_type_ids.insert(sequence.token_type_ids.begin(), 0);
-  if (!sequence.offsets.empty()) sequence.offsets.insert(sequence.offsets.begin(), tokenizer::TextRange{});
-  if (!sequence.words.empty()) sequence.words.insert(sequence.words.begin(), std::nullopt);
+  sequence.token_type_ids.insert(sequence.token_type_ids.begin(), 0);
+  sequence.offsets.insert(sequence.offsets.begin(), tokenizer::TextRange{});
+  sequence.words.insert(sequence.words.begin(), std::nullopt);
   for (Sequence::SharedToken& shared : sequence.shared_tokens) ++shared.token;
 }
 

@@ -72,7 +72,8 @@ class TextEncoder {
 /// non-negative integer. `option` names the option in the message.
 [[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option = "--ids");
 
-/// Inserts the special token `id` before the tokens of a sequence. Must be called before finish_batch().
+/// Inserts the special token `id` before the tokens of the sequence of a text. Must be called before
+/// finish_batch().
 void put_first(std::int64_t id, Sequence& sequence);
 
 /// Appends the sequences of a file's content to the batch. Returns the number of blank lines in the format

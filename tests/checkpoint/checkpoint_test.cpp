@@ -1,5 +1,6 @@
 #include "checkpoint/checkpoint.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -231,6 +232,29 @@ TEST_CASE("NPY versions 1 to 3 are read, the tensor is named after the file") {
   }
 }
 
+TEST_CASE("a single array in another order of bytes or axes is read as a row-major one") {
+  const TempDir folder;
+  struct Row {
+    const char* dictionary;
+    std::string data;
+  };
+  for (const Row& row :
+       {Row{"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }", bytes_of<float>({1, 2, 3, 4})},
+        Row{"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", bytes_of<float>({1, 3, 2, 4})},
+        Row{"{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }",
+            {"\x3f\x80\0\0\x40\0\0\0\x40\x40\0\0\x40\x80\0\0", 16}}}) {
+    CAPTURE(row.dictionary);
+    Warnings warnings;
+    const auto checkpoint = open_checkpoint(folder.write("a.npy", npy(row.dictionary, row.data)), warnings);
+    for (int time = 0; time < 2; ++time) {
+      std::vector<float> values(4);
+      convert(DType::f32, checkpoint->tensor(0).bytes, std::span(values));
+      CHECK(values == std::vector<float>{1, 2, 3, 4});
+      checkpoint->release(0);
+    }
+  }
+}
+
 TEST_CASE("unsupported arrays of the libraries are rejected with their type") {
   struct Row {
     int kind;
@@ -390,6 +414,7 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
   mkfifo((folder.path() / "pipe/model.safetensors").c_str(), 0600);
   folder.write("broken/config.json", kConfig);
   std::filesystem::create_symlink("nowhere", folder.path() / "broken/model.safetensors");
+  std::filesystem::create_symlink("nowhere", folder.path() / "link");
   struct Row {
     const char* model;
     Status status;
@@ -411,6 +436,7 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
       {"bare/model.json", Status::bad_input, {"bare/model.json", "--config"}},
       {"ok", Status::environment, {"gone.json", "No such file"}, "gone.json"},
       {"ok/model.npz", Status::environment, {"is a device"}, "/dev/zero"},
+      {"link", Status::environment, {"link: cannot open: No such file"}},
       {"fifo", Status::bad_input, {"fifo/config.json", "is a FIFO"}},
       {"pipe", Status::bad_input, {"pipe/model.safetensors", "is a FIFO"}},
       {"broken", Status::bad_input, {"broken/model.safetensors"}},
@@ -421,6 +447,8 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
     CAPTURE(row.model);
     check_refusal([&] { (void)open(folder.path() / row.model, row.config); }, row.status, row.parts);
   }
+  check_refusal([&] { (void)model_directory((folder.path() / "link").string()); }, Status::environment,
+                {"link: cannot open: No such file"});
   Warnings warnings;
   for (const char* name :
        {"", "org/no-such-model", "no-such-model", "a/b/c", "../no-such/x", "org/..", "-\x1b"}) {
@@ -451,6 +479,31 @@ TEST_CASE("a name is looked up in the local Hugging Face cache") {
     CHECK(std::filesystem::equivalent(source.directory, folder.path() / model / "snapshots/abc123"));
     CHECK(source.weights->find("W_q") == 0);
   }
+}
+
+TEST_CASE("without a cache, a name that is no path is an error that says so") {
+  const Environment cache = only_cache("HOME", "");
+  Warnings warnings;
+  check_refusal([&] { (void)open_model_source("org/name", {}, warnings); }, Status::environment,
+                {"org/name: no such file", "Hugging Face cache which is not set", "set HF_HUB_CACHE"});
+}
+
+TEST_CASE("the files of a model include those that a cache or an index selects") {
+  const TempDir folder;
+  const Environment cache = only_cache("HF_HUB_CACHE", folder.path().string());
+  folder.write("models--name/refs/main", "abc");
+  folder.write("models--name/snapshots/abc/config.json", kConfig);
+  const auto has = [](const std::vector<std::filesystem::path>& files, const std::filesystem::path& wanted) {
+    return std::ranges::any_of(files, [&](const auto& file) {
+      return std::filesystem::exists(file) && std::filesystem::equivalent(file, wanted);
+    });
+  };
+  const auto snapshot = folder.path() / "models--name/snapshots/abc";
+  CHECK(has(checkpoint_files("name"), snapshot / "config.json"));  // though it has no weights
+  folder.write("models--name/snapshots/abc/model.safetensors", kWeights);
+  CHECK(has(checkpoint_files("name"), snapshot / "model.safetensors"));
+  CHECK(has(checkpoint_files("name"), folder.path() / "models--name/refs/main"));
+  CHECK_FALSE(has(checkpoint_files(snapshot.string()), folder.path() / "models--name/refs/main"));
 }
 
 TEST_CASE("an incomplete or hostile cache entry is refused") {

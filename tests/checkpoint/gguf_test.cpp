@@ -277,6 +277,46 @@ GgufField scores(const std::vector<float>& values) {
           little_endian(6, 4) + little_endian(values.size(), 8) + bytes_of<float>(values)};
 }
 
+/// Returns a file with rotary factors and this type of rotary scaling.
+std::string factors_and(std::string_view type) {
+  GgufParts parts = good();
+  parts.fields.push_back(gguf_text("llama.rope.scaling.type", type));
+  parts.tensors.push_back({"rope_freqs.weight", {0}, 0, 96});
+  return parts.bytes();
+}
+
+/// Returns a file of yarn scaling with one more field.
+std::string yarn_with(const GgufField& field) {
+  GgufParts parts = good();
+  parts.fields.push_back(gguf_text("llama.rope.scaling.type", "yarn"));
+  parts.fields.push_back(field);
+  return parts.bytes();
+}
+
+/// A file of Gemma 2 with this number of layers.
+GgufParts gemma2(std::uint32_t layers) {
+  GgufParts parts;
+  parts.fields = {gguf_text("general.architecture", "gemma2"),
+                  gguf_u32("gemma2.embedding_length", 12),
+                  gguf_u32("gemma2.block_count", layers),
+                  gguf_u32("gemma2.attention.head_count", 2),
+                  gguf_u32("gemma2.attention.head_count_kv", 2),
+                  gguf_u32("gemma2.attention.key_length", 4),
+                  gguf_u32("gemma2.feed_forward_length", 4),
+                  gguf_u32("gemma2.context_length", 8),
+                  gguf_u32("gemma2.attention.sliding_window", 4),
+                  gguf_f32("gemma2.attention.layer_norm_rms_epsilon", 1e-5F)};
+  for (std::uint32_t i = 0; i < layers; ++i)
+    parts.tensors.push_back({"blk." + std::to_string(i) + ".ffn_up.weight", {0}, 0, 0});
+  return parts;
+}
+
+std::string quantised_norm() {
+  GgufParts parts = gemma2(1);
+  parts.tensors.push_back({"output_norm.weight", {0}, kQ4, 0});
+  return parts.bytes();
+}
+
 struct Row {
   int kind;  // number in the list of bad inputs; -1: not in it
   std::string_view what;
@@ -323,6 +363,15 @@ std::vector<Row> bad_headers() {
        "alignment 0",
        with(gguf_u32("general.alignment", 0)),
        {"general.alignment", "got 0", "power of two"}},
+      {52, "alignment 4", with(gguf_u32("general.alignment", 4)), {"got 4", "from 8 to"}},
+      {52,
+       "alignment of 16 bits below 0",
+       with({"general.alignment", 3, little_endian(0xFFE0U, 2)}),
+       {"got -32"}},
+      {52,
+       "an alignment of 64 bits",
+       with({"general.alignment", 10, little_endian(1ULL << 63U, 8)}),
+       {"got 9223372036854775808"}},
       {52, "alignment 13", with(gguf_u32("general.alignment", 13)), {"got 13"}},
       {52, "alignment 2^31", with(gguf_u32("general.alignment", 1U << 31)), {"got 2147483648"}},
       {52,
@@ -450,6 +499,23 @@ std::vector<Row> bad_models() {
        with({"rope_freqs.weight", {0}, kQ4, 96}),
        {"rope_freqs.weight", "Q4_0"}},
       {-1, "a rotary factor of 0", zero_factor(), {"rope_freqs.weight", "got 0", "above 0"}},
+      {-1,
+       "rotary factors and a scaling",
+       factors_and("yarn"),
+       {"llama.rope.scaling.type", "got \"yarn\"", "no scaling in addition to the tensor rope_freqs.weight"}},
+      {-1,
+       "a factor of yarn that is unsupported",
+       yarn_with(gguf_f32("llama.rope.scaling.yarn_ext_factor", 1)),
+       {"llama.rope.scaling.yarn_ext_factor", "got 1", "a file without this key"}},
+      {-1,
+       "a bias in Q4_0 whose rows are rotary pairs",
+       with({"blk.0.attn_q.bias", {0}, kQ4, 96}),
+       {"\"blk.0.attn_q.bias\"", "unsupported Q4_0 bias", "F32, F16 or BF16"}},
+      {-1,
+       "a norm in Q4_0",
+       quantised_norm(),
+       {"\"output_norm.weight\"", "unsupported Q4_0 norm", "F32, F16 or BF16"}},
+      {-1, "no eps", without("llama.attention.layer_norm_rms_epsilon"), {"missing, need a number above 0"}},
   };
 }
 
@@ -480,6 +546,10 @@ std::vector<Row> bad_tokenizers() {
       {-1, "an unknown type", with_tokenizer({"a"}, types(little_endian(7, 4))), {"7 is unsupported"}},
       {-1, "a negative type", with_tokenizer({"a"}, types(little_endian(kMost, 4))), {"-1 is unsupported"}},
       {-1, "types that are numbers", with_tokenizer({"a"}, types(little_endian(1, 4), 6)), {"integers"}},
+      {-1,
+       "scores that are integers",
+       with_tokenizer({"a"}, {"tokenizer.ggml.scores", 9, array(5, 1, "1234").bytes}),
+       {"tokenizer.ggml.scores", "an array of finite numbers in float32"}},
       {-1, "a score too many", with_tokenizer({"a"}, scores({1, 2})), {"tokenizer.ggml.scores", "1 tokens"}},
       {-1,
        "a score that is not a number",
@@ -518,6 +588,52 @@ TEST_CASE("errors of bad GGUF files name the key or tensor") {
   }
 }
 
+TEST_CASE("the configuration of a GGUF file follows from its metadata") {
+  struct Case {
+    std::string bytes;
+    const char* key;
+    const char* json;
+  };
+  const TempDir folder;
+  Warnings warnings;
+  for (const Case& row :
+       {Case{gemma2(46).bytes(), "query_pre_attn_scalar", "6"},  // hidden size / heads, in the largest model
+        Case{gemma2(45).bytes(), "query_pre_attn_scalar", "4"},  // the head width
+        Case{with(gguf_f32("llama.rope.scale_linear", 2)), "rope_scaling",
+             R"({"rope_type":"linear","factor":2.0})"},
+        Case{yarn_with(gguf_u32("llama.rope.scaling.original_context_length", 4)), "rope_scaling",
+             R"({"rope_type":"yarn","original_max_position_embeddings":4})"},
+        Case{with(gguf_text("llama.rope.scaling.type", "none")), "rope_scaling", "null"},
+        Case{with(gguf_u32("llama.rope.dimension_count", 2)), "rope_scaling", "null"}}) {
+    CAPTURE(row.key);
+    CAPTURE(row.json);
+    const auto checkpoint = open_checkpoint(folder.write("model.gguf", row.bytes), warnings);
+    CHECK(checkpoint->config->value(row.key, nlohmann::ordered_json()).dump() == row.json);
+  }
+}
+
+TEST_CASE("a GGUF file without a tokenizer or its tokens has none") {
+  const TempDir folder;
+  Warnings warnings;
+  for (const std::string& bytes : {good().bytes(), with(gguf_text("tokenizer.ggml.model", "none")),
+                                   with(gguf_text("tokenizer.ggml.model", "no_vocab")),
+                                   with(gguf_text("tokenizer.ggml.model", "llama"))})
+    CHECK(open_checkpoint(folder.write("model.gguf", bytes), warnings)->tokenizer == nullptr);
+  const std::string bytes = with_tokenizer({"a"}, gguf_u32("a", 1), "no_vocab");
+  CHECK(open_checkpoint(folder.write("model.gguf", bytes), warnings)->tokenizer == nullptr);
+}
+
+TEST_CASE("a GGUF name that is not of a known tensor stays as it is") {
+  const TempDir folder;
+  Warnings warnings;
+  for (const std::string name : {"blk.x.attn_q.weight", "blk.01.attn_q.weight", "blk.1", "blk.",
+                                 "attn_q.weight", "blk.0.output_norm.weight", "weight", "blk.0.weight"}) {
+    const auto checkpoint = open_checkpoint(folder.write("model.gguf", with({name, {0}, 0, 96})), warnings);
+    CAPTURE(name);
+    CHECK(checkpoint->find(name) != Checkpoint::npos);
+  }
+}
+
 TEST_CASE("kind 66: tokenize also rejects the token") {
   const TempDir folder;
   const auto path = folder.write("model.gguf", with_tokenizer({"a", "<0x-1>"}, gguf_u32("a", 1)));
@@ -552,6 +668,9 @@ TEST_CASE("GGUF version 2, other alignments, integers of any width and gaps are 
   parts.version = 2;
   parts.fields.push_back({"general.alignment", 10, little_endian(64, 8)});
   parts.fields.push_back({"llama.vocab_size", 0, "\3"});
+  parts.fields.push_back({"llama.rope.dimension_count", 1, "\2"});                 // int8
+  parts.fields.push_back({"llama.attention.key_length", 3, little_endian(2, 2)});  // int16
+  parts.fields.push_back({"llama.rope.freq_base", 12, bytes_of<double>({5000})});
   parts.tensors[1].offset = 128;
   std::string bytes = parts.bytes();
   const std::size_t header = bytes.size() - parts.data.size();
@@ -560,6 +679,8 @@ TEST_CASE("GGUF version 2, other alignments, integers of any width and gaps are 
   const TempDir folder;
   Warnings warnings;
   const auto checkpoint = open_checkpoint(folder.write("model.gguf", bytes), warnings);
+  CHECK(checkpoint->config->at("head_dim") == 2);
+  CHECK(checkpoint->config->at("rope_theta") == 5000);
   const TensorView norm = checkpoint->tensor(checkpoint->find("model.norm.weight"));
   CHECK(std::string(reinterpret_cast<const char*>(norm.bytes.data()), norm.bytes.size()) ==
         bytes_of<float>({1, 2, 3, 4}));

@@ -175,3 +175,17 @@ TEST_CASE("JSON weights are float32, and the nesting gives the shapes") {
   CHECK(checkpoint->tensors().size() == 5);
   CHECK(open_checkpoint(folder.write("none.json", R"({"W_q":[1]})"), warnings)->config == nullptr);
 }
+
+TEST_CASE("JSON weights that change while they are open are an error") {
+  const TempDir folder;
+  for (const std::string_view changed :
+       {R"({"a":[1, 2,    ]})", R"({"a":[1, 2, -  ]})", R"({"a":[             ]})"}) {
+    CAPTURE(changed);
+    Warnings warnings;
+    const auto path = folder.write("weights.json", R"({"a":[1, 2, -3.5]})");
+    const auto checkpoint = open_checkpoint(path, warnings);
+    folder.write("weights.json", changed);  // the same file
+    check_refusal([&] { (void)checkpoint->tensor(0); }, Status::bad_input,
+                  {"weights.json: tensor \"a\"", "the file changed while it was read"});
+  }
+}

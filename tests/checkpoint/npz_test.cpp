@@ -38,6 +38,13 @@ std::string header(std::string_view text) {
   return npy(text, std::string(8, '\1'));
 }
 
+/// Returns a shape of extents of 1.
+std::string ones(std::size_t dimensions) {
+  std::string shape = "(";
+  for (std::size_t i = 0; i < dimensions; ++i) shape += "1,";
+  return shape + ")";
+}
+
 std::vector<Row> bad_npy() {
   const std::string good = array("<f4", "(2,)");
   std::string version = good;
@@ -47,6 +54,7 @@ std::vector<Row> bad_npy() {
   return {
       {68, "bad magic", "\x93NUMPX" + good.substr(6), {"which begins with"}},
       {68, "empty", "", {"which begins with"}},
+      {68, "version 0", npy(dictionary("<f4", "(2,)"), "12345678", 0), {"unsupported NPY version 0.0"}},
       {68, "version 4", version, {"unsupported NPY version 4.0"}},
       {68, "version 1.1", minor, {"unsupported NPY version 1.1"}},
       {69,
@@ -118,16 +126,8 @@ std::vector<Row> bad_npy() {
       {74, "an extent beyond 64 bits", array("<f4", "(18446744073709551618,)"), {"64 bits"}},
       {75, "data short", array("<f4", "(3,)"), {"got 8 bytes of data, need 12 for shape [3] of F32"}},
       {75, "data long", array("<f4", "(1,)"), {"got 8 bytes of data, need 4"}},
-      {82, "65 dimensions", array("<f4", "(" + std::string(65 * 2, '1') + ")"), {}},
-      {82,
-       "a hundred thousand dimensions",
-       array("<f4",
-             [] {
-               std::string shape = "(";
-               for (int i = 0; i < 10'000; ++i) shape += "1,";
-               return shape + ")";
-             }()),
-       {"at most 64 dimensions"}},
+      {82, "65 dimensions", array("<f4", ones(65)), {"at most 64 dimensions"}},
+      {82, "ten thousand dimensions", array("<f4", ones(10'000)), {"at most 64 dimensions"}},
   };
 }
 
@@ -145,6 +145,13 @@ std::vector<Row> bad_zip() {
   std::string counted = good;
   counted[good.size() - 12] = 2;
   counted[good.size() - 14] = 2;
+  const std::string large = zip({{.name = "a.npy", .data = kArray, .zip64 = true}});
+  const std::size_t extra = large.find("PK\x01\x02") + 46 + 5;  // a time of 9 bytes, and the sizes
+  const auto with_byte = [](std::string bytes, std::size_t at, char byte) {
+    bytes[at] = byte;
+    return bytes;
+  };
+  const std::string large_end = zip({{.name = "a.npy", .data = kArray}}, true);
   return {
       {68, "cut", good.substr(0, good.size() - 1), {"no end-of-directory record"}},
       {68, "too short", "PK\x05\x06", {"too few bytes"}},
@@ -154,6 +161,13 @@ std::vector<Row> bad_zip() {
        {"a central directory that does not end where its end record begins"}},
       {68, "directory moved", moved, {"a central directory that does not end where its end record begins"}},
       {68, "more members than there are", counted, {"more members"}},
+      {68, "an extra field that is cut", with_byte(large, extra + 2, '\x7f'), {"an extra field that is cut"}},
+      {68, "sizes that are cut", with_byte(large, extra + 11, '\x08'), {"a ZIP64 field that is cut"}},
+      {68, "no sizes", with_byte(large, extra + 9, '\x02'), {"\"a.npy\"", "differs"}},
+      {68,
+       "no ZIP64 end record",
+       with_byte(large_end, large_end.find("PK\x06\x07") + 8, '\0'),
+       {"no ZIP64 end record @byte 0"}},
       {76,
        "zip bomb by its directory",
        zip({{.name = "a.npy", .data = zeros, .deflated = true, .zip64 = true, .size = 1ULL << 40}}),
@@ -217,6 +231,10 @@ std::vector<Row> bad_zip() {
        "stored with two sizes",
        zip({{.name = "a.npy", .data = kArray, .size = 5}}),
        {"member \"a.npy\""}},
+      {79,
+       "a deflate stream that is cut",
+       zip({{.name = "a.npy", .data = std::string("\1\5\0\xfa\xff", 5), .method = 8}}),
+       {"member \"a.npy\"", "damaged", "it ends too early"}},
       {79,
        "no deflate stream",
        zip({{.name = "a.npy", .data = "\x07 no block has type 3", .method = 8}}),

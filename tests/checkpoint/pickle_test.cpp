@@ -48,6 +48,11 @@ std::string tensor(const TorchTensor& parts) {
   return torch_pickle({{"w", parts}});
 }
 
+/// Returns the opcodes of a storage of two elements with a view of it.
+std::string storage_with(const std::string& view) {
+  return "(" + torch_text("storage") + "ctorch\nFloatStorage\n" + torch_text("0") + "NK\2" + view + "tQ";
+}
+
 std::vector<Row> code() {
   return {
       {"os.system", named(kCallSystem), {"GLOBAL", "unsupported name os.system", "nothing was executed"}},
@@ -95,6 +100,9 @@ std::vector<Row> code() {
        named("ccollections\nOrderedDict\n]K\1a\x85R"),
        {"need a list of a key"}},
       {"OrderedDict of single items", named("ccollections\nOrderedDict\n])a\x85R"), {"got 0 items"}},
+      {"a size of a list",
+       tensor({.shape = "ctorch\nSize\n]\x85R"}),
+       {"got a list, need a tuple of extents"}},
       {"a parameter that is not a tensor",
        named("ctorch._utils\n_rebuild_parameter\n(NNNtR"),
        {"need a tensor"}},
@@ -214,10 +222,25 @@ std::vector<Row> tensors() {
        named("(" + torch_text("module") + "NNNNtQ"),
        {"unsupported reference to \"module\""}},
       {"a short reference", named(")Q"), {"got 0 items"}},
+      {"a storage in place of a dtype",
+       named("ctorch._utils\n_rebuild_tensor_v3\n(" + storage_with("") + "K\0K\2\x85K\1\x85\x89N"s +
+             "ctorch\nFloatStorage\ntR"),
+       {"got torch.FloatStorage, need a dtype"}},
       {"a view after its storage",
-       named("((" + torch_text("storage") + "ctorch\nFloatStorage\n" + torch_text("0") + "NK\2" +
-             torch_text("1") + "K\1K\2\x87tQ"),
+       named(storage_with(torch_text("1") + "K\1K\2\x87")),
        {"got 2 elements at offset 1 of a storage of 2 elements"}},
+      {"a view that begins after its storage",
+       named(storage_with(torch_text("1") + "K\3K\0\x87"s)),
+       {"got 0 elements at offset 3 of a storage of 2 elements"}},
+      {"a view at a negative offset",
+       named(storage_with(torch_text("1") + negative + "K\1\x87")),
+       {"got 1 elements at offset -1"}},
+      {"a view of a negative size",
+       named(storage_with(torch_text("1") + "K\1" + negative + "\x87")),
+       {"got -1"}},
+      {"a view without a size",
+       named(storage_with(torch_text("1") + "K\1\x86")),
+       {"got 2 items for the view"}},
   };
 }
 
@@ -257,14 +280,46 @@ TEST_CASE("tensors that exceed their storage or are malformed are rejected") {
 }
 
 TEST_CASE("the valid pickle that the bad ones vary is read") {
+  const std::string ordered =
+      "\x80\x02"
+      "ccollections\nOrderedDict\n]";
   for (const std::string& pickle :
        {named(kTensor), tensor({}), tensor({.metadata = "}"}), tensor({.metadata = "N"}),
+        tensor({.shape = "ctorch\nSize\nK\x02\x85\x85R"}),
+        item("T\1\0\0\0w"s, kTensor),  // a text of Python 2
+        ordered + torch_text("w") + kTensor +
+            "\x86"
+            "a\x85R.",  // a list of pairs
+        ordered + "](" + torch_text("w") + kTensor +
+            "e"
+            "a\x85R.",  // the pairs are lists
         item(torch_text("model"), "}" + torch_text("w") + kTensor + "s")}) {
     const std::string file = archive(pickle);
     const auto checkpoint = open(file);
     REQUIRE(checkpoint->tensors().size() == 1);
     CHECK(checkpoint->tensors()[0].name == "w");
     CHECK(checkpoint->tensor(0).bytes.size() == 8);
+  }
+}
+
+TEST_CASE("values next to the tensors of a pickle are warnings") {
+  struct Case {
+    std::string value;
+    std::string_view name;
+  };
+  for (const Case& row :
+       {Case{"C\1x", "a value of another type"},
+        Case{"ctorch\ndevice\n" + torch_text("cpu") + "\x85R", "a value of another type"},
+        Case{"K\1", "an integer"}, Case{"M\1\1", "an integer"}, Case{torch_text("x"), "a text"}}) {
+    const std::string file =
+        archive("\x80\x02}(" + torch_text("w") + kTensor + torch_text("v") + row.value + "u.");
+    Warnings warnings;
+    Checkpoint checkpoint;
+    read_torch_file(checkpoint.map("m.bin", std::as_bytes(std::span(file))), checkpoint, warnings);
+    CHECK(checkpoint.tensors().size() == 1);
+    REQUIRE(warnings.list().size() == 1);
+    CHECK(warnings.list()[0].code == "ignored_value");
+    CHECK(warnings.list()[0].message == "m.bin: \"v\" is " + std::string(row.name) + ", not a tensor");
   }
 }
 
@@ -325,6 +380,10 @@ TEST_CASE("errors in the layout before torch 1.6 are rejected") {
            Case{"no list of keys", file("\x80\x02}.", count + data), "need the list of storages"},
            Case{"a number for a key", file("\x80\x02]K\0a."s, count + data), "no tensor uses it"},
            Case{"another key", file("\x80\x02]" + torch_text("1") + "a.", count + data), "no tensor uses it"},
+           Case{"two types of elements of a storage",
+                magic + version + machine +
+                    torch_pickle({{"v", {.storage = "ctorch\nHalfStorage\n"}}, {"w", {}}}) + keys,
+                "storage \"0\": got two types of elements"},
            Case{"no keys", file("\x80\x02].", ""), "is missing from the file"},
            Case{"no count", file(keys, "123"), "got 3 bytes"},
            Case{"a count of 2^63", file(keys, little_endian(1ULL << 63U, 8)), "was it downloaded whole?"},

@@ -34,6 +34,19 @@ std::string one(std::string_view dtype, std::string_view shape, std::string_view
   return safetensors(header(entry("w", dtype, shape, offsets)), std::string(data, '\1'));
 }
 
+/// One tensor whose fields are JSON.
+std::string one_field(std::string_view dtype, std::string_view shape, std::string_view offsets) {
+  return safetensors(
+      fmt::format(R"({{"w":{{"dtype":{},"shape":{},"data_offsets":{}}}}})", dtype, shape, offsets),
+      std::string(8, '\1'));
+}
+
+std::string ones(std::size_t count) {
+  std::string list = "[1";
+  for (std::size_t i = 1; i < count; ++i) list += ",1";
+  return list + "]";
+}
+
 std::string two(std::string_view first, std::string_view second, std::size_t data) {
   return safetensors(header(entry("a", "U8", "[4]", first) + "," + entry("b", "U8", "[4]", second)),
                      std::string(data, '\1'));
@@ -111,6 +124,9 @@ std::vector<Row> rows() {
        safetensors(R"({"w":{"dtype":"F32","shape":[2],"strides":[1],"data_offsets":[0,8]}})", "12345678"),
        {"/w/strides", "unsupported"}},
       {13, "a tensor that is a number", safetensors(R"({"w":3})", ""), {"/w", "got 3, need an object"}},
+      {13, "a dtype that is an array", one_field("[4]", "[2]", "[0,8]"), {"/w", "need the name of a dtype"}},
+      {13, "a shape that is a text", one_field("\"F32\"", "\"2\"", "[0,8]"), {"/w", "arrays for shape"}},
+      {13, "offsets that are a text", one_field("\"F32\"", "[2]", "\"0\""), {"/w", "arrays for shape"}},
       {14, "one offset", one("F32", "[2]", "[0]"), {"/w/data_offsets", "got 1 offsets"}},
       {14, "three offsets", one("F32", "[2]", "[0,4,8]"), {"/w/data_offsets", "got 3 offsets"}},
       {15, "negative offset", one("F32", "[2]", "[-1,8]"), {"/w/data_offsets/0", "got -1"}},
@@ -169,7 +185,7 @@ std::vector<Row> rows() {
        safetensors(header(entry(std::string(100'000, 'n'), "F32", "[3]", "[0,8]")), "12345678"),
        {"tensor \"nnn", "..."}},
       {82, "deep nesting", safetensors(std::string(100'000, '['), ""), {"top level"}},
-      {82, "65 dimensions", one("U8", "[" + std::string(2 * 65 - 1, '1') + "]", "[0,8]"), {"shape"}},
+      {82, "65 dimensions", one("U8", ones(65), "[0,8]"), {"/w/shape/64", "got more than 64 numbers"}},
       {84, "1e999 as an offset", one("F32", "[2]", "[0,1e999]"), {"/w/data_offsets"}},
       {85, "byte order mark", safetensors("\xEF\xBB\xBF{}", ""), {"byte order mark"}},
       {85, "lone surrogate", safetensors(R"({"\ud800":1})", ""), {"surrogate"}},

@@ -106,8 +106,34 @@ TEST_CASE("an empty sequence and a repeated id are rejected") {
   CHECK_THROWS_WITH_AS(finish_batch(batch, {}), doctest::Contains("occurs twice"), Error);
 }
 
+TEST_CASE("tokens need the vocabulary of the model") {
+  Batch batch;
+  TextEncoder encoder({}, "model.npz");
+  const auto refuses = [&](const std::string& text, const tokenizer::Vocabulary& vocabulary,
+                           std::string_view says) {
+    test::check_refusal(
+        [&] {
+          read_sequences({{"x.json", 0, 1}, text}, InputFormat::json, vocabulary, encoder, batch);
+        },
+        Status::bad_input, {"x.json: /tokens", says});
+  };
+  refuses(R"({"tokens": ["the"]})", {}, "no vocabulary, so tokens have no ids; give \"ids\" instead");
+  refuses(R"({"tokens": "the"})", small_vocabulary(), "need an array of strings");
+}
+
+TEST_CASE("an empty sequence of a corpus is an error that names its line") {
+  const test::TempDir folder;
+  const tokenizer::Vocabulary vocabulary = small_vocabulary();
+  TextEncoder encoder({}, "model.npz");
+  SentenceStream stream(folder.write("x.jsonl", "{\"ids\": [1]}\n{\"ids\": []}\n"), InputFormat::jsonl,
+                        encoder, vocabulary);
+  CHECK(stream.next().has_value());
+  test::check_refusal([&] { (void)stream.next(); }, Status::bad_input,
+                      {"x.jsonl: line 2: got an empty sequence, need at least one token"});
+}
+
 TEST_CASE("--ids takes integers separated by commas") {
-  CHECK(parse_ids("101,7592, 102") == std::vector<std::int64_t>{101, 7592, 102});
+  CHECK(parse_ids("101,7592 , 102 ") == std::vector<std::int64_t>{101, 7592, 102});
   for (const char* bad : {"", "1,", ",1", "-1", "1.5", "1,a", "99999999999999999999", "1 2"}) {
     CAPTURE(bad);
     CHECK_THROWS_AS((void)parse_ids(bad), Error);
@@ -127,6 +153,8 @@ TEST_CASE("find_word finds words, tokens and positions") {
            Row{"the", {1}},
            Row{"the#2", {5}},
            Row{"the#3", {}},
+           Row{"the#0", {}},
+           Row{"the#x", {}},
            Row{"animal", {2, 3}},
            Row{"##imal", {3}},
            Row{"Animal", {2, 3}},
@@ -223,6 +251,18 @@ TEST_CASE("words of the second text follow those of the first, and a token may h
   CHECK(shared.word_texts.size() == 4);
 }
 
+TEST_CASE("a token is put before the tokens of a text") {
+  const std::vector<TextWord> words = {{"can", {0, 3}}, {"not", {3, 6}}};
+  Sequence text = make_text_sequence({"", "cannot", {}, words}, encoding_of({{0, 6}}));
+  put_first(7, text);
+  CHECK((text.ids == std::vector<std::int64_t>{7, 0, 1, 2}));
+  CHECK(text.special == std::vector<std::uint8_t>{1, 1, 0, 1});
+  CHECK(text.token_type_ids.size() == 4);
+  CHECK((text.words == Words{kNone, kNone, 0, kNone}));
+  CHECK((text.shared_tokens == std::vector<Sequence::SharedToken>{{2, 1}}));
+  CHECK(find_in_text(text, "not").positions == std::vector<std::size_t>{2});
+}
+
 TEST_CASE("truncation cuts the end of a text, and the longer text of a pair first") {
   // Tokens that the reference keeps with max_length and "longest_first": first text, second text.
   struct Row {
@@ -308,6 +348,10 @@ TEST_CASE("find_in_text finds the tokens of a part of a text") {
   CHECK(find_in_text(sequence, "喜").positions == std::vector<std::size_t>{2});
   CHECK_FALSE(find_in_text(sequence, "喜").exact);
   CHECK(find_in_text(sequence, "狗").positions.empty());
+  const std::vector<tokenizer::TextRange> second = {{0, 1}, {1, 2}};
+  const Sequence pair = make_text_sequence({"", "ab", "bc", {}}, encoding_of({{0, 1}, {1, 2}}, &second));
+  CHECK(find_in_text(pair, "b").positions == std::vector<std::size_t>{2});
+  CHECK(find_in_text(pair, "c").positions == std::vector<std::size_t>{5});
   CHECK(find_in_text(sequence, "").positions.empty());
 }
 
@@ -380,6 +424,10 @@ TEST_CASE("find_word finds words of a treebank by form, also those that share to
   CHECK(find_word(sequence, {}, "de") == std::vector<std::size_t>{1});
   CHECK(find_word(sequence, {}, "le") == std::vector<std::size_t>{1});
   CHECK(find_word(sequence, {}, "vin") == std::vector<std::size_t>{2});
+  // The words of "au" are "à" and "le". Their forms are not as long as "au", so a part has all tokens.
+  const std::vector<TextWord> others = {{"(à)", {0, 2}}, {"le", {0, 2}}};
+  const Sequence au = make_text_sequence({"", "au", {}, others}, encoding_of({{0, 1}, {1, 2}}));
+  CHECK(find_word(au, {}, "à") == std::vector<std::size_t>{1, 2});
 }
 
 }  // namespace

@@ -119,6 +119,39 @@ TEST_CASE("columns are selected by name") {
   CHECK_FALSE(table.find("rank"));
 }
 
+TEST_CASE("a column without a definition is a fault of the program") {
+  CHECK(columns_of({}, {"layer"})[0].definition != nullptr);
+  CHECK_THROWS_WITH_AS((void)columns_of({}, {"layr"}), "the column layr has no definition",
+                       std::invalid_argument);
+}
+
+TEST_CASE("a run without pictures says what to do, with the first advice of its parts") {
+  Results results;
+  CHECK_THROWS_WITH_AS((void)view_named(results, ""), "this run has no picture; use text, json or csv",
+                       Error);
+  Results first;
+  Results second;
+  first.picture_hint = "give --show";
+  second.picture_hint = "give --plot";
+  results.append(std::move(first));
+  results.append(std::move(second));
+  CHECK_THROWS_WITH_AS((void)view_named(results, ""), "this run has no picture; give --show", Error);
+}
+
+TEST_CASE("values that are undefined, or of a row without a head, are not drawn") {
+  Results results;
+  results.tables = {make_table("a", {"layer", "head", "value"},
+                               {{std::int64_t{0}, std::int64_t{0}, 0.5F},
+                                {Cell(), std::int64_t{7}, 0.5F},
+                                {std::int64_t{7}, Cell(), 0.5F},
+                                {std::int64_t{0}, std::int64_t{1}, kUndefinedFloat}})};
+  const HeatmapPage page = heads_page(results, "value");
+  REQUIRE(page.heatmaps.size() == 1);
+  CHECK(page.heatmaps[0].values.shape == Shape{1, 2});
+  CHECK(page.heatmaps[0].values.at(0) == 0.5);
+  CHECK(is_undefined(page.heatmaps[0].values.at(1)));
+}
+
 TEST_CASE("heatmaps of a column have the layers and heads of its whole table") {
   const auto row = [](const char* kind, std::int64_t layer, std::int64_t head, const Cell& value) {
     return std::vector<Cell>{kind, layer, head, value};
@@ -147,6 +180,16 @@ TEST_CASE("heatmaps of a column have the layers and heads of its whole table") {
       Error);
 }
 
+TEST_CASE("--plot of a table without heads says what its rows are") {
+  Results results;
+  results.tables = {make_table("depths", {"layer", "share"}, {}),
+                    make_table("texts", {"input", "tokens"}, {})};
+  CHECK_THROWS_WITH_AS((void)heads_page(results, "depths.share"),
+                       doctest::Contains("the table depths has rows per layer; need a column of"), Error);
+  CHECK_THROWS_WITH_AS((void)heads_page(results, "texts.tokens"),
+                       doctest::Contains("the table texts has no rows per head; need a column of"), Error);
+}
+
 TEST_CASE("a picture of a column has at most 24 heatmaps, those with the largest counts") {
   Results results;
   std::vector<std::vector<Cell>> rows;
@@ -168,6 +211,19 @@ TEST_CASE("a picture of a column has at most 24 heatmaps, those with the largest
     CHECK(one.subtitle.empty());
   }
   CHECK(heads_page(results, "plain.value").subtitle.empty());
+}
+
+TEST_CASE("without counts, the first 24 heatmaps are drawn") {
+  Results results;
+  std::vector<std::vector<Cell>> rows;
+  for (std::int64_t i = 0; i < 25; ++i)
+    rows.push_back({fmt::format("r{}", i), std::int64_t{0}, std::int64_t{0}, 0.5F});
+  results.tables = {make_table("relations", {"relation", "layer", "head", "accuracy"}, rows)};
+  const HeatmapPage page = heads_page(results, "accuracy");
+  REQUIRE(page.heatmaps.size() == 24);
+  CHECK(page.heatmaps.front().title == "r0");
+  CHECK(page.heatmaps.back().title == "r23");
+  CHECK(page.subtitle.back() == "24 of 25 heatmaps; --plot \"accuracy=r0\" draws one");
 }
 
 TEST_CASE("a tensor has a name and values") {

@@ -47,7 +47,9 @@ struct Common {
   }
   [[nodiscard]] std::string extra(bool zip64) const {
     if (!zip64) return {};
-    return little_endian(1, 2) + little_endian(16, 2) + little_endian(size, 8) + little_endian(packed, 8);
+    // First a time, as Info-ZIP writes.
+    return "UT" + little_endian(5, 2) + std::string(5, '\0') + little_endian(1, 2) + little_endian(16, 2) +
+           little_endian(size, 8) + little_endian(packed, 8);
   }
 };
 

@@ -114,11 +114,53 @@ TEST_CASE("impossible vocabularies and merges are errors") {
         model(R"("type": "Neural", "vocab": {"a": 0})"),
         {"/model/type", "unsupported \"Neural\"", "WordPiece, BPE, Unigram, WordLevel"}},
        {"no type and no hint", model(R"("vocab": {"a": 0})"), {"/model/type"}},
+       {"a vocabulary twice",
+        model(R"("type": "WordLevel", "vocab": {"a": 0}, "vocab": {"a": 0})"),
+        {"/model/vocab", "\"vocab\" twice"}},
+       {"an object of merges",
+        model(R"("type": "BPE", "vocab": {"a": 0}, "merges": {})"),
+        {"/model/merges", "got an object, need an array of merges"}},
+       {"an object for an id", model(R"("vocab": {"a": {}})"), {"/model/vocab/a", "need a token's id"}},
+       {"an object for a piece",
+        model(R"("vocab": [{"a": 0}])"),
+        {"/model/vocab/0", "a token and its score"}},
+       {"an array for a score",
+        model(R"("vocab": [["a", [1]]])"),
+        {"/model/vocab/0/1", "a token and its score"}},
+       {"an object for a list of pieces",
+        model(R"("type": "Unigram", "vocab": {"a": 0})"),
+        {"/model/vocab", "got an object, need an array for Unigram"}},
+       {"a right side without the prefix of words",
+        model(bpe + R"("merges": ["a b"], "continuing_subword_prefix": "##")"),
+        {"/model/merges/0", "got \"b\", need a token that begins with continuing_subword_prefix"}},
+       {"byte fallback with a prefix",
+        model(bpe + R"("merges": [], "byte_fallback": true, "continuing_subword_prefix": "##")"),
+        {"/model/byte_fallback", "unsupported together with continuing_subword_prefix"}},
+       {"a negative number of characters",
+        model(R"("type": "WordPiece", "vocab": {"a": 0}, "max_input_chars_per_word": -1)"),
+        {"/model/max_input_chars_per_word", "got -1, need at least 0"}},
+       {"a number of characters beyond 64 bits",
+        model(R"("type": "WordPiece", "vocab": {"a": 0}, "max_input_chars_per_word": 18446744073709551615)"),
+        {"/model/max_input_chars_per_word", "a signed 64-bit integer, found 18446744073709551615"}},
+       {"a type that is an array",
+        model(R"("type": [], "vocab": {"a": 0})"),
+        {"/model/type", "found an array"}},
+       {"a type that is an object",
+        model(R"("type": {}, "vocab": {"a": 0})"),
+        {"/model/type", "found an object"}},
+       {"a document that is an array", "[]", {"/model: expected an object, found nothing"}},
+       {"a negative unk_id",
+        model(R"("type": "Unigram", "vocab": [["a", -1]], "unk_id": -1)"),
+        {"/model/unk_id", "got -1, need an id below 1"}},
        {"an unk_id that is not a token",
         model(R"("type": "Unigram", "vocab": [["a", -1]], "unk_id": 1)"),
         {"/model/unk_id"}},
        {"100,000 brackets", std::string(100'000, '['), {"@byte"}},
        {"vocab.json of arrays", R"({"a": [0]})", {"/a"}, "vocab.json"},
+       {"vocab.txt of 16,777,217 lines",
+        std::string(kLargestTokenId + 2, '\n'),
+        {"got more than 16777216 tokens, one per line"},
+        "vocab.txt"},
        {"vocab.txt that is not UTF-8", "a\n\xC3\n", {"@byte 2"}, "vocab.txt"}},
       "", read);
 }
@@ -163,6 +205,49 @@ TEST_CASE("vocab.json needs merges.txt for texts, but not for its vocabulary") {
   dir.write("vocab.json", R"({"a": 0})");
   CHECK_THROWS_WITH_AS((void)read_tokenizer_file({dir.path()}), doctest::Contains("merges.txt"), Error);
   CHECK(read_vocabulary({dir.path()}).id("a") == 0);
+}
+
+TEST_CASE("a line of merges.txt without two tokens is an error that names it") {
+  const TempDir dir;
+  dir.write("vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
+  dir.write("merges.txt", "#version: 0.2\na b\nab\n");
+  check_refusal([&] { (void)read_tokenizer_file({dir.path()}); }, Status::bad_input,
+                {"merges.txt: line 3: got \"ab\", need two tokens with a space between"});
+}
+
+TEST_CASE("a tokenizer.json of more than 256 MiB is an error") {
+  const TempDir dir;
+  const auto path = dir.write("tokenizer.json", "{");
+  std::filesystem::resize_file(path, kLargestTokenizerFile + 1);
+  check_refusal([&] { (void)read_tokenizer_file({dir.path()}); }, Status::bad_input,
+                {"tokenizer.json: got 268435457 bytes, need at most 268435456"});
+}
+
+TEST_CASE("a text that needs an unknown token that the model lacks is an error") {
+  struct Row {
+    std::string model;
+    std::string_view says;
+  };
+  for (const Row& row :
+       {Row{R"("unk_token": "?", "vocab": {"a": 0})",  // no type, so that of a WordLevel model
+            "/model/unk_token: the text needs the unknown token \"?\", which is not in the vocabulary"},
+        Row{R"("type": "WordPiece", "unk_token": "?", "vocab": {"a": 0})", "unknown token \"?\""},
+        Row{R"("type": "Unigram", "vocab": [["a", -1]])",
+            "/model/unk_id: missing, but the text has a character without a token"}}) {
+    const TempDir dir;
+    dir.write("tokenizer.json", model(row.model));
+    const Tokenizer tokenizer = Tokenizer::open({dir.path()});
+    const auto state = tokenizer.make_state();
+    Encoding encoding;
+    tokenizer.encode("a", std::nullopt, *state, encoding);
+    CHECK(encoding.ids == std::vector<std::int64_t>{0});
+    check_refusal([&] { tokenizer.encode("b", std::nullopt, *state, encoding); }, Status::bad_input,
+                  {"tokenizer.json", row.says});
+    check_refusal([&] { tokenizer.encode("a\xFF", std::nullopt, *state, encoding); }, Status::bad_input,
+                  {"text: @byte 1: not UTF-8; convert the text to UTF-8"});
+    check_refusal([&] { tokenizer.encode("a", "\xC3", *state, encoding); }, Status::bad_input,
+                  {"text: @byte 0: not UTF-8"});
+  }
 }
 
 TEST_CASE("a chat template is never evaluated") {
@@ -231,6 +316,9 @@ TEST_CASE("each layout of files gives the same parts as in transformers") {
 
 TEST_CASE("a directory without a tokenizer has none") {
   CHECK_FALSE(read_tokenizer_file({TempDir().path()}).has_value());
+  const TempDir dir;
+  check_refusal([&] { (void)Tokenizer::open({dir.path()}); }, Status::bad_input,
+                {dir.path().native(), ": no tokenizer; a text needs a model directory with tokenizer.json"});
 }
 
 TEST_CASE("word marks, plain tokens, and words of several tokens") {

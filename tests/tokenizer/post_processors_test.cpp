@@ -193,6 +193,18 @@ TEST_CASE("an unknown or damaged post-processor is an error that names its JSON 
                        "single": [{"SpecialToken": {"id": "x", "type_id": 0}}]})",
         {"/post_processor/special_tokens/x/ids", "1.5"}},
        {R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {},
+                       "single": [{"Sequence": {"id": "A"}, "SpecialToken": {"id": "x"}}]})",
+        {"/post_processor/single/0: expected an object with either Sequence or SpecialToken"}},
+       {R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {}, "single": [{}]})",
+        {"/post_processor/single/0: expected an object with either Sequence or SpecialToken"}},
+       {R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {},
+                       "single": [{"Sequence": {"id": "A", "type_id": "0"}}]})",
+        {"/post_processor/single/0/Sequence/type_id", "found string"}},
+       {R"({"type": "BertProcessing", "sep": [1, 1], "cls": ["C", 2]})",
+        {"/post_processor/sep: expected a token"}},
+       {R"({"type": "BertProcessing", "sep": "S", "cls": ["C", 2]})",
+        {"/post_processor/sep: expected a token"}},
+       {R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {},
                        "single": [{"Token": {"id": "x", "type_id": 0}}]})",
         {"/post_processor/single/0", "unsupported \"Token\", supported: Sequence, SpecialToken"}}},
       post_processor);
@@ -219,6 +231,17 @@ TEST_CASE("a template after one that leaves three pieces is an error") {
                 {"/post_processor/processors/1", "unsupported", "3 parts"});
 }
 
+TEST_CASE("a template after one that leaves no text is an error") {
+  const std::string none =
+      R"({"type": "TemplateProcessing", "special_tokens": {}, "single": [], "pair": []})";
+  const Tokenizer tokenizer =
+      tokenizer_with(fmt::format(R"({{"type": "Sequence", "processors": [{}, {}]}})", none, none));
+  const Tokenizer::StatePtr state = tokenizer.make_state();
+  Encoding encoding;
+  check_refusal([&] { tokenizer.encode("a", std::nullopt, *state, encoding); }, Status::bad_input,
+                {"/post_processor/processors/1", "unsupported", "0 parts"});
+}
+
 void decoder(std::string_view json) {
   const PartConfig::Json node = PartConfig::Json::parse(json);
   check_decoder(PartConfig("tokenizer.json", "/decoder", node));
@@ -233,6 +256,7 @@ TEST_CASE("an unknown or damaged decoder is an error that names its JSON pointer
                  {R"({"type": "Metaspace", "replacement": "ab"})", {"/decoder/replacement"}},
                  {R"({"type": "Replace", "pattern": "a", "content": ""})", {"/decoder/pattern"}},
                  {R"({"type": "Replace", "pattern": {}, "content": ""})", {"/decoder/pattern: unsupported"}},
+                 {R"({"type": "BPEDecoder", "suffix": 1})", {"/decoder/suffix: expected a string, found 1"}},
                  {R"({"type": "Strip", "content": " ", "start": "1", "stop": 0})", {"/decoder/start"}}},
                 decoder);
 }

@@ -131,6 +131,11 @@ TEST_CASE("properties that only Oniguruma knows") {
   CHECK(found(R"(\p{In_Greek_and_Coptic}+)", "a\u03B1\u03B2") == std::vector<std::string>{"\u03B1\u03B2"});
 }
 
+TEST_CASE("the property Any matches every character") {
+  CHECK(found(R"(\p{Any}+)", "a\n\u03B1\U0010FFFF") == std::vector<std::string>{"a\n\u03B1\U0010FFFF"});
+  CHECK(found(R"(\P{Any}|z)", "a\u03B1z") == std::vector<std::string>{"z"});
+}
+
 TEST_CASE("matches that overlap because of \\K are an error") {
   const Regex regex = make(R"((?<=\Ka)(?=b))");
   check_refusal([&] { matches_of(regex, "abcab"); }, Status::bad_input, {"/pattern/Regex", "\\K"});

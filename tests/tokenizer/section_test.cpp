@@ -112,6 +112,14 @@ TEST_CASE("the section sets the tokens around the text and the space before it")
   CHECK(ids_of(open_section(pieces), "aab") == Ids{0, 2});
 }
 
+TEST_CASE("a SentencePiece section may lack types and scores") {
+  formats::TokenizerSection section = pieces_section();
+  section.add_space_prefix = false;
+  section.types[0] = Type::undefined;
+  section.scores.clear();
+  CHECK(ids_of(open_section(section), "aab") == std::vector<std::int64_t>{0, 2});
+}
+
 TEST_CASE("the merge with the better scored piece comes first") {
   formats::TokenizerSection section = pieces_section();
   section.add_space_prefix = false;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/tokenizer.hpp"
@@ -45,8 +46,10 @@ TEST_CASE("a SentencePiece model gives the library's ids") {
 
 /// Returns a field of the wire format with a length.
 std::string field(int number, std::string_view bytes) {
-  REQUIRE(bytes.size() < 128);
-  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())}.append(bytes);
+  std::string size;
+  for (std::size_t rest = bytes.size(); size.empty() || rest > 0; rest >>= 7U)
+    size += static_cast<char>((rest & 0x7FU) | (rest >= 0x80 ? 0x80U : 0U));
+  return static_cast<char>(number << 3 | 2) + size.append(bytes);
 }
 std::string number(int field, int value) {
   const int tag = field << 3;
@@ -66,6 +69,15 @@ TEST_CASE("fields of a SentencePiece model and their defaults") {
   CHECK(plain.pieces[0].score == -1.0F);
   CHECK(plain.pieces[1].score == 0.0F);
   CHECK(plain.pieces[1].type == Type::normal);
+  // Unknown fields are ignored: a number, 8 bytes, a text and 4 bytes.
+  const std::string unknown = number(9, 1) +
+                              "\x51"
+                              "12345678" +
+                              field(11, "text") +
+                              "\x65"
+                              "1234";
+  CHECK(parse_sentencepiece("f", unknown + piece("a") + field(1, field(1, "b") + unknown)).pieces.size() ==
+        2);
   CHECK(plain.algorithm == SentencePieceModel::Algorithm::unigram);
   CHECK(plain.add_dummy_prefix);
   CHECK(plain.remove_extra_whitespaces);
@@ -103,6 +115,13 @@ TEST_CASE("damaged and unsupported SentencePiece models are errors") {
            Row{field(1, field(1, "a") + number(3, 7)), "unsupported type"},
            Row{field(1, field(1, "a") + "\x15\x01"), "inside a number"},
            Row{"\x0B", "unsupported kind"},
+           Row{std::string("\x02\0", 2), "field number that is 0 or too large"},
+           Row{std::string("\x82\x80\x80\x80\x80\x01\0", 7), "field number that is 0 or too large"},
+           Row{field(1, field(1, "a") + number(3, 0)), "unsupported type 0"},
+           Row{piece("a") + field(2, number(3, 0)), "unsupported model_type 0"},
+           Row{piece("a") + field(2, number(3, 4)), "unsupported model_type 4"},
+           Row{piece("a") + field(2, number(3, 5)), "unsupported model_type 5"},
+           Row{piece(std::string(1025, 'a')) + field(2, number(3, 2)), "unsupported piece of 1025 bytes"},
            Row{"{\"model\": {}}", "not a SentencePiece model"},
            Row{piece("a") + field(2, number(3, 3)), "unsupported model_type 3"},
            Row{piece("a") + field(2, number(24, 1)), "unsupported treat_whitespace_as_suffix"},
@@ -146,6 +165,8 @@ TEST_CASE("tokenizer_config.json sets the tokens around the text and the sentine
       ids(R"({"tokenizer_class": "LlamaTokenizer", "add_bos_token": true, "extra_special_tokens": ["<extra_id_1>"]})") ==
       Ids{1, 3, 4, 5});
   CHECK(ids(R"({"tokenizer_class": "T5Tokenizer", "extra_ids": 3})") == Ids{3, 4, 6, 2});
+  check_refusal([&] { (void)ids(R"({"tokenizer_class": "T5Tokenizer", "extra_ids": 10001})"); },
+                Status::bad_input, {"tokenizer_config.json: /extra_ids: got more than 10000"});
 }
 
 }  // namespace
