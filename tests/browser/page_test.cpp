@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -484,6 +485,48 @@ TEST_CASE("a page of a ViT shows the weights over the image") {
   CHECK(std::stod(text.substr(text.rfind(' '))) == doctest::Approx(patterns.values[1]).epsilon(1e-3));
   for (const std::string& view : run.views()) run.show(view);
   run.check_quiet();
+}
+
+TEST_CASE("a thousand tokens without a space are shown") {
+  const TempDir folder;
+  json weights = {
+      {"config", {{"model_type", "attention"}, {"heads", 1}, {"vocab", {std::string(300, 'w'), "x"}}}}};
+  const std::vector<std::vector<double>> unit = {{1, 0}, {0, 1}};
+  for (const char* const name : {"W_q", "W_k", "W_v", "W_o", "embedding"}) weights[name] = unit;
+  std::string ids = "0";
+  for (int i = 1; i < 1000; ++i) ids += i % 3 == 0 ? ",0" : ",1";
+  PageOfRun run({"analyze", folder.write("model.json", weights.dump()).string(), "--ids", ids});
+  run.open("", {.width = 390, .height = 800});
+  for (const std::string& view : run.views()) {
+    CAPTURE(view);
+    run.show(view);
+    CHECK(run.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth") ==
+          true);
+  }
+  compare_patterns(run, 0, run.arrays().array("pattern_0"));
+  run.check_quiet();
+}
+
+// Not a test: scripts/screenshots sets the variable, and makes the pictures of docs/page.md of these files.
+TEST_CASE("screenshots of all views") {
+  const char* const folder = std::getenv("ATTNCTL_SCREENSHOTS");
+  if (folder == nullptr) return;
+  PageOfRun run({"analyze", "data/tiny-bert", kText, "--include",
+                 "metrics,patterns,weights,queries,keys,scores,map,rollout", "--across-layers", "--order",
+                 "cluster"});
+  for (const bool dark : {false, true}) {
+    for (const int width : {1280, 390}) {
+      const PageOptions options{.width = width, .height = width == 390 ? 900 : 860, .dark = dark};
+      run.open("head=0.3&other=1.0&query=7&key=2&heads=0.3,1.2&colour=entropy", options);
+      int number = 0;
+      for (const std::string& view : run.views()) {
+        run.show(view);
+        run.page.evaluate("new Promise((done) => setTimeout(done, 300))");  // patterns are decoded
+        run.page.screenshot(
+            fmt::format("{}/{}-{}-{:02}-{}.png", folder, dark ? "dark" : "light", width, number++, view));
+      }
+    }
+  }
 }
 
 /// Writes a model of the family `attention` with 12 layers of 12 heads, and returns its path. Its patterns
