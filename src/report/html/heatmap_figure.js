@@ -2,7 +2,7 @@
 
 /**
  * Returns a figure of a matrix: {name, label, matrix, scale, rowLabels, columnLabels, xAxis, yAxis, cell, texts, tree,
- * rowHeads, columnHeads, command, describe, act, overlay(painter, cellBox)}. rowHeads and columnHeads are the names of heads: a click
+ * rowHeads, columnHeads, command, describe, act, overlay(painter, cellBox), noBar}. rowHeads and columnHeads are the names of heads: a click
  * selects them, and selected heads are marked. texts are shown in the cells instead of the values.
  */
 function heatmapFigure(options) {
@@ -81,7 +81,7 @@ function heatmapFigure(options) {
       }
       if (options.xAxis) painter.text(left + width / 2, 9, options.xAxis, {size: 11, anchor: "middle", colour: ink().dim});
       if (options.yAxis) painter.text(9, top + height / 2, options.yAxis, {size: 11, anchor: "middle", turned: true, colour: ink().dim});
-      paintColourBar(painter, left + width + 18, top, barHeight, scale);
+      if (!options.noBar) paintColourBar(painter, left + width + 18, top, barHeight, scale);
       options.overlay?.(painter, cellBox);
     },
     mark(painter, {row, column}) {

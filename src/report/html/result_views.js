@@ -1,15 +1,18 @@
 // The views of results: a grid of heads for each column, pictures, tables, and what the page is about.
 
-/** Returns the columns of numbers, and of texts with at most ten different values, such as roles. */
+const rowsHaveNumbers = (table, name) => table.rows.some((row) => typeof row[columnOf(table, name)] === "number");
+
+/** Returns the columns after those that name the head: of numbers, and of texts with at most ten values, such as roles. */
 const gridColumns = (table) => table.columns.map((column) => column.name).filter((name, index) => {
+  if (index <= Math.max(...["head", "name", "kv_head", "name_b"].map((own) => columnOf(table, own)))) return false;
   const cells = new Set(table.rows.map((row) => row[index]).filter((cell) => cell !== null));
   return [...cells].some((cell) => typeof cell === "number") || (cells.size > 0 && cells.size <= 10);
 });
 
 /** Returns the tables that have one or more rows per head, with the columns that a grid can show. */
 function gridTables() {
-  const keys = new Set(["layer", "head", "kv_head", "offset", "position", "first", "last", "input", "component", "model", "name", "rows"]);
-  return page.tables.filter((table) => columnOf(table, "layer") >= 0 && columnOf(table, "head") >= 0 && columnOf(table, "layer_a") < 0)
+  const keys = new Set(["offset", "position", "first", "last", "rank", "rows"]);
+  return page.tables.filter((table) => columnOf(table, "layer") >= 0 && columnOf(table, "head") >= 0)
     .map((table) => ({table, columns: gridColumns(table).filter((name) => !keys.has(name))}))
     .filter(({columns}) => columns.length > 0);
 }
@@ -34,7 +37,8 @@ function partsOf(table, column) {
 async function gridView() {
   const tables = gridTables();
   const chosen = tables.find(({table}) => table.name === state.table) ?? tables[0], {table} = chosen;
-  const column = chosen.columns.includes(state.column) ? state.column : chosen.columns[0];
+  const tells = (own) => table.rows.some((row) => row[columnOf(table, own)] !== null && !Number.isInteger(row[columnOf(table, own)]));  // not only counts
+  const column = chosen.columns.includes(state.column) ? state.column : chosen.columns.find(tells) ?? chosen.columns[0];
   const parts = partsOf(table, column), titles = [...parts.keys()];
   const title = parts.has(state.part) ? state.part : titles[0];
   const rows = parts.get(title), [value, head, layer, name] = [column, "head", "layer", "name"].map((own) => columnOf(table, own));
@@ -45,6 +49,7 @@ async function gridView() {
   const cells = new Float32Array(layers.length * heads.length).fill(NaN), found = new Map();
   for (const row of rows) {
     const at = layers.indexOf(row[layer]) * heads.length + heads.indexOf(row[head]);
+    if (found.has(at)) continue;  // the first of several roles
     cells[at] = numberOf(row[value]);
     found.set(at, row);
   }
@@ -53,7 +58,7 @@ async function gridView() {
   const figure = heatmapFigure({
     name: "grid", label: `${column} of each head${title ? ` (${title})` : ""}`, matrix: new Matrix(layers.length, heads.length, cells),
     scale: fitScale(table.rows.map((row) => numberOf(row[value])), column), rowLabels: layers.map(String), columnLabels: heads.map(String), xAxis: "Head", yAxis: "Layer",
-    texts: words.length > 0 ? Array.from(cells, (cell) => Number.isFinite(cell) ? words[cell - 1].slice(0, 2) : "") : null,
+    noBar: words.length > 0, texts: words.length > 0 ? Array.from(cells, (cell) => Number.isFinite(cell) ? words[cell - 1].slice(0, 2) : "") : null,
     cell: Math.max(14, Math.min(38, Math.floor(600 / layers.length))), cellWidth: Math.max(14, Math.min(44, Math.floor(900 / heads.length))),
     describe(target) {
       const row = rowAt(target);
@@ -86,10 +91,10 @@ const profileTables = () => gridTables().map(({table, columns}) => ({table, colu
 async function profileView() {
   const tables = profileTables();
   const chosen = tables.find(({table}) => table.name === state.table) ?? tables[0], {table, axis} = chosen;
-  const columns = chosen.columns.filter((name) => !profileAxes.includes(name) && name !== "last");
+  const columns = chosen.columns.filter((own) => rowsHaveNumbers(table, own));
   const column = columns.includes(state.column) ? state.column : columns.find((name) => name !== "count" && name !== "pairs") ?? columns[0];
   const [name, x, y, uniform] = ["name", axis, column, "uniform"].map((own) => columnOf(table, own));
-  const parts = partsOf({...table, columns: table.columns.map((each) => profileAxes.includes(each.name) || each.name === "last" ? {...each, name: ""} : each)}, column);
+  const parts = partsOf({...table, columns: table.columns.map((each) => profileAxes.includes(each.name) || each.name === "last" ? {...each, name: "layer"} : each)}, column);
   const title = parts.has(state.part) ? state.part : [...parts.keys()][0], rows = parts.get(title);
   const all = [...new Set(rows.map((row) => row[name]))];
   const marked = selectedHeads().filter((own) => all.includes(own));
@@ -99,7 +104,7 @@ async function profileView() {
   const hasNull = uniform >= 0 && column !== "uniform";
   const profile = {columns: [axis, ...heads, ...(hasNull ? ["uniform"] : [])].map((own) => ({name: own})),
                    rows: places.map((place) => [place, ...heads.map((own) => cell(own, place, y)), ...(hasNull ? [cell(heads[0], place, uniform)] : [])])};
-  const figure = chartFigure({title: `${column} by ${axis}${title ? ` (${title})` : ""}`, x: axis, y: profile.columns.slice(1).map((each) => each.name), x_axis: axis, y_axis: column},
+  const figure = chartFigure({title: `${column} by ${axis}${title ? ` (${title})` : ""}`, x: axis, y: profile.columns.slice(1).map((each) => each.name), x_axis: axis, y_axis: column, log_x: axis === "first" && places[0] > 0},
                              profile, "profile", () => command("--format", "csv", "--table", table.name));
   return [make("div", {class: "bar"},
                choice("Table", tables.map(({table: each}) => [each.name, each.name]), table.name, (own) => change({table: own, column: "", part: ""}), {"data-state": "table"}),
@@ -113,8 +118,7 @@ const pairTables = () => page.tables.filter((table) => columnOf(table, "name_a")
 /** Shows a number for each pair of heads as a heatmap. */
 async function pairView() {
   const tables = pairTables(), table = tables.find((each) => each.name === state.table) ?? tables[0];
-  const keys = new Set(["layer_a", "head_a", "layer_b", "head_b"]);
-  const columns = gridColumns(table).filter((name) => !keys.has(name) && table.rows.some((row) => typeof row[columnOf(table, name)] === "number"));
+  const columns = gridColumns(table).filter((name) => rowsHaveNumbers(table, name));
   const column = columns.includes(state.column) ? state.column : columns[0];
   const [a, b, value] = ["name_a", "name_b", column].map((own) => columnOf(table, own));
   const parts = partsOf(table, column), title = parts.has(state.part) ? state.part : [...parts.keys()][0], rows = parts.get(title);
