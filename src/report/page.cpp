@@ -498,6 +498,25 @@ class PageWriter {
 
 }  // namespace
 
+namespace {
+
+/// Returns the columns of the `count` largest numbers of a row in ascending order. NaN counts as 0. Of equal
+/// numbers, the first ones are kept.
+std::vector<std::uint32_t> largest_columns(std::span<const float> numbers, std::size_t count) {
+  std::vector<std::uint32_t> columns(numbers.size());
+  std::iota(columns.begin(), columns.end(), 0U);
+  if (count == columns.size()) return columns;
+  const auto number = [&](std::uint32_t column) { return std::isnan(numbers[column]) ? 0 : numbers[column]; };
+  std::ranges::partial_sort(
+      columns, columns.begin() + static_cast<std::ptrdiff_t>(count),
+      [&](auto a, auto b) { return number(a) != number(b) ? number(a) > number(b) : a < b; });
+  columns.resize(count);
+  std::ranges::sort(columns);
+  return columns;
+}
+
+}  // namespace
+
 StoredNumbers store_numbers(std::span<const float> values, std::size_t columns, int bits, std::size_t kept) {
   if (columns == 0) return {};
   StoredNumbers result;
@@ -514,21 +533,11 @@ StoredNumbers store_numbers(std::span<const float> values, std::size_t columns, 
   char* const scales = bytes.data();
   char* const places = scales + rows * 2 * sizeof(float);  // columns of the kept numbers
   char* const codes = places + (kept > 0 ? 2 * rows * stored : 0);
-  std::vector<std::uint32_t> order(columns);  // of the kept columns
   double error = 0;
   for (std::size_t row = 0; row < rows; ++row) {
     const std::span<const float> numbers = values.subspan(row * columns, columns);
-    std::iota(order.begin(), order.end(), 0U);
     const std::size_t used = std::min(stored, columns);
-    if (kept > 0) {
-      const auto end = order.begin() + static_cast<std::ptrdiff_t>(used);
-      std::partial_sort(order.begin(), end, order.end(), [&](std::uint32_t a, std::uint32_t b) {
-        const float x = std::isnan(numbers[a]) ? 0 : numbers[a];
-        const float y = std::isnan(numbers[b]) ? 0 : numbers[b];
-        return x != y ? x > y : a < b;
-      });
-      std::sort(order.begin(), end);
-    }
+    const std::vector<std::uint32_t> order = largest_columns(numbers, used);
     float low = 0;
     float high = 0;
     bool any = false;

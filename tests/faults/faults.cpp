@@ -69,6 +69,7 @@ const std::vector<TestedCommand> kCommands = {
     {"analyze text", {"analyze", kModel, kText, "-o", "@/out.txt"}, {"out.txt"}},
     {"analyze svg", {"analyze", kModel, kText, "-o", "@/out.svg"}, {"out.svg"}},
     {"analyze png", {"analyze", kModel, kText, "-o", "@/out.png"}, {"out.png"}, false, true},
+    {"analyze html", {"analyze", kModel, kText, "-o", "@/out.html"}, {"out.html"}},
     {"analyze llama", {"analyze", "data/tiny-llama", kText, "-o", "@/out.json"}, {"out.json"}},
     {"weights", {"weights", kModel, "-o", "@/out.json"}, {"out.json"}},
     {"study",

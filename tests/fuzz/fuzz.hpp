@@ -9,7 +9,9 @@
 
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
+#include "base/pool.hpp"
 #include "base/text.hpp"
+#include "report/page.hpp"
 #include "report/text.hpp"
 #include "report/writers.hpp"
 #include "results/results.hpp"
@@ -51,7 +53,9 @@ bool attempt(Step step) {
 
 /// Formats results in all ways that need no other library. The text is thrown away.
 inline void write_all(const Results& results) {
+  static Pool pool(1);
   OutputFile out("/dev/null");
+  if (!results.attention.empty()) report::write_page(out, results, {}, {}, {}, pool);
   report::write_json(out, results.document);
   for (const Table& table : results.tables) report::write_csv_table(out, table);
   out.write(report::text_page(results.text, {}));

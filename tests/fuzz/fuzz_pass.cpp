@@ -236,7 +236,7 @@ ATTNCTL_FUZZ_TARGET(pass) {
   nlohmann::ordered_json json = formats::parse_json("config.json", bytes.substr(0, end));
   if (!json.is_object()) return;
   Choices choose{bytes.substr(std::min(end + 1, bytes.size()))};
-  const std::size_t what = choose.next(4);  // the form of the results, or the pass in float64
+  const std::size_t what = choose.next(5);  // the form of the results, or the pass in float64
   const auto values = weights_of(static_cast<unsigned>(choose.next(3)));
   const std::size_t length = 1 + choose.next(12), target_length = 1 + choose.next(5),
                     inputs = 1 + choose.next(2);
@@ -264,7 +264,7 @@ ATTNCTL_FUZZ_TARGET(pass) {
   if ((flags & 1U) != 0) batch.sequences[0].key_visible.assign(batch.sequences[0].keys(), 0);
   if ((flags & 2U) != 0) batch.sequences[0].causal = (flags & 1U) == 0;
 
-  if (what == 3) {
+  if (what == 4) {
     forward::check_batch(model, batch);
     const bool logits = model.config().head.present;
     for (const input::Sequence& sequence : batch.sequences)
@@ -274,7 +274,8 @@ ATTNCTL_FUZZ_TARGET(pass) {
 
   const std::vector<std::string> names = inspect::include_names();
   inspect::InspectRequest request;
-  constexpr std::array kForms = {inspect::Form::document, inspect::Form::tables, inspect::Form::text};
+  constexpr std::array kForms = {inspect::Form::document, inspect::Form::tables, inspect::Form::text,
+                                 inspect::Form::page};
   request.form = kForms.at(what);
   request.selection =
       inspect::select_heads({.component = component, .layers = "", .heads = ""}, model.config());

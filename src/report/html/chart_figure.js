@@ -15,18 +15,34 @@ function chartFigure(chart, table, name, commandOf) {
   const width = 640, left = 70, top = 40, plotWidth = 420, plotHeight = 280;
   const x = columnOf(table, chart.x), ys = chart.y.map((each) => columnOf(table, each));
   const labelColumn = chart.labels ? columnOf(table, chart.labels) : -1;
-  const number = (cell) => typeof cell === "number" ? cell : NaN;
+  const number = (cell) => typeof cell === 'number' ? cell : NaN;
   const points = [];
   table.rows.forEach((row, index) => ys.forEach((y, series) => {
     const px = chart.bars ? index : number(row[x]), py = number(row[y]);
-    if (!Number.isFinite(px) || !Number.isFinite(py) || (!chart.bars && ((chart.log_x && px <= 0) || (chart.log_y && py <= 0)))) return;
-    points.push({x: px, y: py, series, row: index, label: labelColumn >= 0 ? String(row[labelColumn] ?? "") : chart.bars ? String(row[x] ?? "") : ""});
+    if (!Number.isFinite(px) || !Number.isFinite(py) ||
+        (!chart.bars && ((chart.log_x && px <= 0) || (chart.log_y && py <= 0))))
+      return;
+    points.push({
+      x: px,
+      y: py,
+      series,
+      row: index,
+      label: labelColumn >= 0 ? String(row[labelColumn] ?? '') :
+          chart.bars          ? String(row[x] ?? '') :
+                                ''
+    });
   }));
   const range = (numbers, log, zero) => {
     let low = Math.min(...numbers), high = Math.max(...numbers);
     if (numbers.length === 0) [low, high] = [0, 1];
-    if (zero) { low = Math.min(low, 0); high = Math.max(high, 0); }
-    if (low === high) { low -= 0.5; high += 0.5; }
+    if (zero) {
+      low = Math.min(low, 0);
+      high = Math.max(high, 0);
+    }
+    if (low === high) {
+      low -= 0.5;
+      high += 0.5;
+    }
     if (log) return [low, high];
     const space = zero ? 0 : (high - low) / 20;
     return [low - space, high + space];
@@ -34,10 +50,15 @@ function chartFigure(chart, table, name, commandOf) {
   const count = table.rows.length;
   const [x0, x1] = chart.bars ? [-0.5, count - 0.5] : range(points.map((p) => p.x), chart.log_x, false);
   const [y0, y1] = range(points.map((p) => p.y), chart.log_y, chart.bars);
-  const along = (value, low, high, log) => log ? Math.log(value / low) / Math.log(high / low || 2) : (value - low) / (high - low);
+  const along = (value, low, high, log) =>
+      log ? Math.log(value / low) / Math.log(high / low || 2) : (value - low) / (high - low);
   const px = (value) => left + along(value, x0, x1, chart.log_x && !chart.bars) * plotWidth;
   const py = (value) => top + (1 - along(value, y0, y1, chart.log_y && !chart.bars)) * plotHeight;
-  const powers = (low, high) => { const all = []; for (let p = Math.ceil(Math.log10(low) - 1e-9); 10 ** p <= high * 1.0001; ++p) all.push(10 ** p); return all.length > 1 ? all : [low, high]; };
+  const powers = (low, high) => {
+    const all = [];
+    for (let p = Math.ceil(Math.log10(low) - 1e-9); 10 ** p <= high * 1.0001; ++p) all.push(10 ** p);
+    return all.length > 1 ? all : [low, high];
+  };
   const xTicks = chart.bars ? [] : chart.log_x ? powers(x0, x1) : ticksOf(x0, x1);
   const yTicks = chart.log_y && !chart.bars ? powers(y0, y1) : ticksOf(y0, y1);
   const groups = ys.length, barWidth = plotWidth / Math.max(count, 1) * 0.8 / groups;
@@ -45,60 +66,90 @@ function chartFigure(chart, table, name, commandOf) {
   const near = (at, y) => {
     let best = null, least = 18 ** 2;
     for (const p of points) {
-      const distance = chart.bars ? (at >= bar(p).x && at < bar(p).x + barWidth ? 0 : Infinity) : (px(p.x) - at) ** 2 + (py(p.y) - y) ** 2;
-      if (distance < least) { least = distance; best = p; }
+      const distance = chart.bars ? (at >= bar(p).x && at < bar(p).x + barWidth ? 0 : Infinity) :
+                                    (px(p.x) - at) ** 2 + (py(p.y) - y) ** 2;
+      if (distance < least) {
+        least = distance;
+        best = p;
+      }
     }
     return best;
   };
-  const isHead = (p) => p.label !== "" && table.columns.some((column) => column.name === "head") && chart.labels === "name";
+  const isHead = (p) =>
+      p.label !== '' && table.columns.some((column) => column.name === 'head') && chart.labels === 'name';
   const figure = {
-    name, width, height: top + plotHeight + (chart.bars ? 110 : 60), label: chart.title || name,
-    hint: "Point at the chart, or use the arrow keys, for values.", command: commandOf,
+    name,
+    width,
+    height: top + plotHeight + (chart.bars ? 110 : 60),
+    label: chart.title || name,
+    hint: 'Point at the chart, or use the arrow keys, for values.',
+    command: commandOf,
     first: points[0] ?? null,
     paint(painter) {
       painter.text(left, 16, shorten(chart.title, 90), {size: 13, bold: true});
       for (const tick of xTicks) {
         painter.line([[px(tick), top], [px(tick), top + plotHeight]], ink().line);
-        painter.text(px(tick), top + plotHeight + 12, shown(tick), {size: 11, anchor: "middle"});
+        painter.text(px(tick), top + plotHeight + 12, shown(tick), {size: 11, anchor: 'middle'});
       }
       for (const tick of yTicks) {
         painter.line([[left, py(tick)], [left + plotWidth, py(tick)]], ink().line);
-        painter.text(left - 6, py(tick), shown(tick), {size: 11, anchor: "end"});
+        painter.text(left - 6, py(tick), shown(tick), {size: 11, anchor: 'end'});
       }
       painter.rect(left, top, plotWidth, plotHeight, null, ink().dim);
       const chosen = new Set(selectedHeads());
       for (let series = 0; series < groups; ++series) {
         const own = points.filter((p) => p.series === series), colour = colourOfHead(series);
-        if (!chart.bars && !chart.points && own.length > 1) painter.line(own.map((p) => [px(p.x), py(p.y)]), colour, 2);
-        if (chart.outline && series === 0 && own.length > 2) painter.line(hullOf(own).map((p) => [px(p.x), py(p.y)]), ink().dim);
+        if (!chart.bars && !chart.points && own.length > 1)
+          painter.line(own.map((p) => [px(p.x), py(p.y)]), colour, 2);
+        if (chart.outline && series === 0 && own.length > 2)
+          painter.line(hullOf(own).map((p) => [px(p.x), py(p.y)]), ink().dim);
         const named = own.length <= 160;
         for (const p of own) {
-          if (chart.bars) painter.rect(bar(p).x, Math.min(py(p.y), py(Math.max(0, y0))), barWidth, Math.max(1, Math.abs(py(p.y) - py(Math.max(0, y0)))), colour);
-          else painter.circle(px(p.x), py(p.y), chart.points ? 4 : 2.5, colour, isHead(p) && chosen.has(p.label) ? ink().mark : null);
-          if (chart.points && p.label && named) painter.text(px(p.x) + 6, py(p.y) - 6, shorten(p.label, 14), {size: 10});
+          if (chart.bars)
+            painter.rect(
+                bar(p).x, Math.min(py(p.y), py(Math.max(0, y0))), barWidth,
+                Math.max(1, Math.abs(py(p.y) - py(Math.max(0, y0)))), colour);
+          else
+            painter.circle(
+                px(p.x), py(p.y), chart.points ? 4 : 2.5, colour,
+                isHead(p) && chosen.has(p.label) ? ink().mark : null);
+          if (chart.points && p.label && named)
+            painter.text(px(p.x) + 6, py(p.y) - 6, shorten(p.label, 14), {size: 10});
         }
         if (groups > 1) {
           painter.rect(left + plotWidth + 12, top + series * 18, 10, 10, colour);
-          painter.text(left + plotWidth + 27, top + series * 18 + 5, shorten(chart.y[series], 20), {size: 11});
+          painter.text(
+              left + plotWidth + 27, top + series * 18 + 5, shorten(chart.y[series], 20), {size: 11});
         }
       }
       if (chart.bars) {
         const every = labelStep(count, plotWidth / Math.max(count, 1), 13);
         for (let i = 0; i < count; i += every)
-          painter.text(px(i), top + plotHeight + 6 + Math.min(90, textWidth(shorten(String(table.rows[i][x] ?? ""), 16), 11)),
-                       shorten(String(table.rows[i][x] ?? ""), 16), {size: 11, turned: true});
+          painter.text(
+              px(i),
+              top + plotHeight + 6 + Math.min(90, textWidth(shorten(String(table.rows[i][x] ?? ''), 16), 11)),
+              shorten(String(table.rows[i][x] ?? ''), 16), {size: 11, turned: true});
       }
-      painter.text(left + plotWidth / 2, figure.height - 10, chart.x_axis || chart.x, {size: 12, anchor: "middle", colour: ink().dim});
-      painter.text(12, top + plotHeight / 2, shorten(chart.y_axis || (groups === 1 ? chart.y[0] : ""), 48), {size: 12, anchor: "middle", turned: true, colour: ink().dim});
+      painter.text(
+          left + plotWidth / 2, figure.height - 10, chart.x_axis || chart.x,
+          {size: 12, anchor: 'middle', colour: ink().dim});
+      painter.text(
+          12, top + plotHeight / 2, shorten(chart.y_axis || (groups === 1 ? chart.y[0] : ''), 48),
+          {size: 12, anchor: 'middle', turned: true, colour: ink().dim});
     },
     mark(painter, p) {
-      if (chart.bars) painter.rect(bar(p).x, top, barWidth, plotHeight, null, ink().mark, 2);
-      else painter.circle(px(p.x), py(p.y), 7, null, ink().mark);
+      if (chart.bars)
+        painter.rect(bar(p).x, top, barWidth, plotHeight, null, ink().mark, 2);
+      else
+        painter.circle(px(p.x), py(p.y), 7, null, ink().mark);
     },
     hit: near,
     move: (p, dx, dy) => points[Math.min(Math.max(points.indexOf(p) + dx + dy, 0), points.length - 1)],
-    describe: (p) => `${p.label ? p.label + ", " : ""}${chart.x}: ${chart.bars ? "" : shown(p.x) + ", "}${chart.y[p.series]}: ${shown(p.y)}`,
-    act: (p) => { if (isHead(p)) toggleHead(p.label); },
+    describe: (p) => `${p.label ? p.label + ', ' : ''}${chart.x}: ${chart.bars ? '' : shown(p.x) + ', '}${
+        chart.y[p.series]}: ${shown(p.y)}`,
+    act: (p) => {
+      if (isHead(p)) toggleHead(p.label);
+    },
   };
   return figure;
 }

@@ -1,6 +1,7 @@
-// Reads the data of the page. The texts in it come from models and inputs: they are shown as text, never as markup.
+// Reads the data of the page. The texts in it come from models and inputs: they are shown as text, never as
+// markup.
 
-const page = JSON.parse(document.getElementById("page-data").textContent);
+const page = JSON.parse(document.getElementById('page-data').textContent);
 page.attention ??= [];
 page.tables ??= [];
 page.pictures ??= [];
@@ -15,15 +16,16 @@ function bytesOf(text) {
 
 /** Returns the bytes that a zlib stream contains. */
 async function inflate(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 /**
- * Decodes a block, which is a matrix of numbers in 8, 16 or 32 bits. With 32 bits, they are float32. Otherwise, a
- * row has a smallest value `low` and a step: value = low + step * code. The largest code means undefined (NaN). If
- * block.kept is not 0, only the largest values of each row are stored, with their columns; the others become 0.
- * The error of a value is at most half a step of its row; block.error is the largest error in the block.
+ * Decodes a block, which is a matrix of numbers in 8, 16 or 32 bits. With 32 bits, they are float32.
+ * Otherwise, a row has a smallest value `low` and a step: value = low + step * code. The largest code means
+ * undefined (NaN). If block.kept is not 0, only the largest values of each row are stored, with their
+ * columns; the others become 0. The error of a value is at most half a step of its row; block.error is the
+ * largest error in the block.
  * @returns {Promise<Float32Array>} [rows, columns]
  */
 async function decode(block) {
@@ -72,8 +74,8 @@ class Matrix {
 }
 
 /**
- * Merges the tokens of a pattern into words, as --by-word does: the attention from a word is the mean over its
- * tokens, the attention to a word is the sum over its tokens.
+ * Merges the tokens of a pattern into words, as --by-word does: the attention from a word is the mean over
+ * its tokens, the attention to a word is the sum over its tokens.
  */
 function mergeWords(matrix, words) {
   const count = words.labels.length;
@@ -82,7 +84,8 @@ function mergeWords(matrix, words) {
   for (let query = 0; query < matrix.rows; ++query) {
     const row = words.of[query];
     ++sizes[row];
-    for (let key = 0; key < matrix.columns; ++key) merged[row * count + words.of[key]] += matrix.at(query, key);
+    for (let key = 0; key < matrix.columns; ++key)
+      merged[row * count + words.of[key]] += matrix.at(query, key);
   }
   for (let i = 0; i < merged.length; ++i) merged[i] /= sizes[Math.floor(i / count)];
   return new Matrix(count, count, merged);
@@ -121,13 +124,14 @@ class Attention {
     return this.patterns.get(key);
   }
   async computePattern(name, byWord) {
-    const matrix = await this.part(name, "patterns", this.indexInLayer(name), this.data.queries.length);
+    const matrix = await this.part(name, 'patterns', this.indexInLayer(name), this.data.queries.length);
     return byWord && this.data.words ? mergeWords(matrix, this.data.words) : matrix;
   }
   async meanPattern(names, byWord = false) {
     const all = await Promise.all(names.map((name) => this.pattern(name, byWord)));
     const sum = new Float32Array(all[0].numbers.length);
-    for (const each of all) for (let i = 0; i < sum.length; ++i) sum[i] += each.numbers[i] / all.length;
+    for (const each of all)
+      for (let i = 0; i < sum.length; ++i) sum[i] += each.numbers[i] / all.length;
     return new Matrix(all[0].rows, all[0].columns, sum);
   }
   /** Returns whether the page has the vectors and scores of the neuron view. */
@@ -136,9 +140,9 @@ class Attention {
   async neurons(name) {
     const head = this.heads[this.places.get(name)];
     return {
-      queries: await this.part(name, "queries", this.indexInLayer(name), this.data.queries.length),
-      keys: await this.part(name, "keys", head.kv, this.data.keys.length),
-      scores: await this.part(name, "scores", this.indexInLayer(name), this.data.queries.length),
+      queries: await this.part(name, 'queries', this.indexInLayer(name), this.data.queries.length),
+      keys: await this.part(name, 'keys', head.kv, this.data.keys.length),
+      scores: await this.part(name, 'scores', this.indexInLayer(name), this.data.queries.length),
       scale: this.layerOf(name).scale,
     };
   }
