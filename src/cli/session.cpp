@@ -155,6 +155,7 @@ std::vector<std::string> without_output(const std::vector<std::string>& words) {
   constexpr std::string_view kOptions[] = {"-o", "--output", "--format", "--page-top-k", "--page-limit"};
   std::vector<std::string> kept = {"attnctl"};
   for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i].starts_with("-o") && words[i].size() > 2) continue;  // -oFILE
     const std::string name = words[i].substr(0, words[i].find('='));
     if (std::ranges::find(kOptions, name) == std::end(kOptions)) {
       kept.push_back(words[i]);

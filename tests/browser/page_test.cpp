@@ -207,6 +207,32 @@ TEST_CASE("words have the weights of --by-word") {
   CHECK(run.page.evaluate("location.hash") == "");
 }
 
+TEST_CASE("a change between tokens and words keeps the query and the key") {
+  PageOfRun run({"analyze", "data/tiny-bert", "The mechanic mended the machinery."});
+  run.open("view=query");
+  const auto label = [&](const std::string& name) {
+    return run.page.evaluate("document.querySelector('[data-" + name + "][aria-pressed=true]').title")
+        .get<std::string>();
+  };
+  const int last = run.page.evaluate("document.querySelectorAll('[data-query]').length").get<int>() - 1;
+  run.change([&] { run.page.click(fmt::format("[data-query='{}']", last)); });
+  run.change([&] { run.page.click("[data-key='1']"); });
+  const std::string query = label("query"), key = label("key");
+  const auto set_unit = [&](const std::string& unit) {
+    run.change([&] {
+      run.page.evaluate(
+          "document.querySelector('[data-state=unit]').value = '" + unit +
+          "', document.querySelector('[data-state=unit]').dispatchEvent(new Event('change')), 0");
+    });
+  };
+  set_unit("word");
+  CHECK(label("query").substr(label("query").find(' ')) == query.substr(query.find(' ')));
+  CHECK(label("query") != query);  // there are fewer words than tokens
+  set_unit("token");
+  CHECK(label("query") == query);
+  CHECK(label("key") == key);
+}
+
 TEST_CASE("a matrix shows the value under the mouse and at the keyboard's cell") {
   PageOfRun run(kTinyBert);
   const GoldenArray patterns = run.arrays().array("pattern_0");
@@ -223,17 +249,21 @@ TEST_CASE("a matrix shows the value under the mouse and at the keyboard's cell")
     return std::pair(std::stoul(found[1]), std::stoul(found[2]));
   };
   run.page.hover("[data-figure=matrix]");
-  (void)check_readout();
+  const auto [query, key] = check_readout();
   run.change([&] { run.page.click("[data-figure=matrix]"); });  // a click chooses the query and the key
-  CHECK(run.page.evaluate("location.hash").get<std::string>().find("query=") != std::string::npos);
+  CHECK(run.page.evaluate("location.hash") ==
+        fmt::format("#view=matrix&head=0.3&query={}&key={}", query, key));
+  CHECK(check_readout() == std::pair(query, key));  // the value stays
   run.page.evaluate("document.querySelector('[data-figure=matrix]').focus(), 0");
-  run.page.key("ArrowRight");
-  CHECK(check_readout() == std::pair<std::size_t, std::size_t>(0, 0));
   run.page.key("ArrowDown");
   run.page.key("ArrowRight");
-  CHECK(check_readout() == std::pair<std::size_t, std::size_t>(1, 1));
+  CHECK(check_readout() == std::pair(query + 1, key + 1));
   run.change([&] { run.page.key("Enter"); });
-  CHECK(run.page.evaluate("location.hash") == "#view=matrix&head=0.3&query=1&key=1");
+  CHECK(run.page.evaluate("location.hash") ==
+        fmt::format("#view=matrix&head=0.3&query={}&key={}", query + 1, key + 1));
+  CHECK(run.page.evaluate("document.activeElement.dataset.figure") == "matrix");
+  run.page.key("ArrowLeft");
+  CHECK(check_readout() == std::pair(query + 1, key));
   run.check_quiet();
 }
 
@@ -287,9 +317,11 @@ TEST_CASE("the head view shows the lines of a query under the mouse, and a click
   run.page.evaluate("document.querySelector('[data-figure=heads]').focus(), 0");
   run.page.key("ArrowDown");
   run.page.key("ArrowDown");
-  CHECK(run.readout("heads").starts_with("the looks at "));
+  const std::string lines = run.readout("heads");
+  CHECK(lines.starts_with("0.3: the attends to "));
+  CHECK(lines.find("\n1.0: the attends to ") != std::string::npos);
   run.change([&] { run.page.key("Enter"); });
-  CHECK(run.page.evaluate("location.hash") == "#view=heads&heads=0.3%2C1.0&query=1&key=locked");
+  CHECK(run.page.evaluate("location.hash") == "#view=heads&heads=0.3%2C1.0&query=1&locked=1");
   run.check_quiet();
 }
 
@@ -388,6 +420,8 @@ TEST_CASE("colours follow the system, the choice and the paper") {
   CHECK(is_dark() == false);
   run.open("theme=dark");
   CHECK(is_dark() == true);
+  run.change([&] { run.page.emulate_print(true); });
+  CHECK(is_dark() == false);
 }
 
 TEST_CASE("pages pass axe-core, light and dark") {
@@ -437,6 +471,9 @@ TEST_CASE("texts of a model and an input are shown as they are, and run nothing"
     const std::string title = titles[i];
     CHECK(title.substr(title.find(' ') + 1) == (tokens[i].empty() ? "#7" : tokens[i]));
   }
+  // A copied command has no control character, which a terminal would obey.
+  CHECK(run.page.evaluate("shellWord('a\\x03;touch x\\n')") == "$'a\\u0003;touch x\\u000a'");
+  CHECK(run.page.evaluate("shellWord(\"it's\")") == "'it'\\''s'");
   CHECK(run.page.evaluate("document.querySelectorAll('img, script:not([type]), iframe, object').length") ==
         1);
   CHECK(
@@ -481,7 +518,7 @@ TEST_CASE("a page of a ViT shows the weights over the image") {
   const GoldenArray patterns = run.arrays().array("pattern_0");
   const std::string text = run.readout("image");
   CAPTURE(text);
-  CHECK(text.starts_with("Patch in row 0, column 0: "));
+  CHECK(text.starts_with("patch 0,0: "));
   CHECK(std::stod(text.substr(text.rfind(' '))) == doctest::Approx(patterns.values[1]).epsilon(1e-3));
   for (const std::string& view : run.views()) run.show(view);
   run.check_quiet();
@@ -600,7 +637,7 @@ TEST_CASE("a page with --page-top-k has the largest weights of each query") {
     }
   }
   CHECK(run.page.evaluate(
-            "document.getElementById('main').innerText.includes('only the 3 largest weights')") == true);
+            "document.getElementById('main').innerText.includes('Only the 3 largest weights')") == true);
 }
 
 }  // namespace

@@ -12,7 +12,12 @@ function ticksOf(low, high, most = 6) {
 
 /** Returns a figure of one chart of a table, as Chart of the result model describes it. */
 function chartFigure(chart, table, name, commandOf) {
-  const width = 640, left = 70, top = 40, plotWidth = 420, plotHeight = 280;
+  const left = 70, top = 40, plotHeight = 280,
+        legend = chart.y.length > 1 ?
+      34 + Math.max(...chart.y.map((name) => textWidth(shorten(name, 30), 11))) :
+      20;
+  const plotWidth = Math.max(200, Math.min(420, mainWidth() - left - legend)),
+        width = left + plotWidth + legend;
   const x = columnOf(table, chart.x), ys = chart.y.map((each) => columnOf(table, each));
   const labelColumn = chart.labels ? columnOf(table, chart.labels) : -1;
   const number = (cell) => typeof cell === 'number' ? cell : NaN;
@@ -33,8 +38,7 @@ function chartFigure(chart, table, name, commandOf) {
     });
   }));
   const range = (numbers, log, zero) => {
-    let low = Math.min(...numbers), high = Math.max(...numbers);
-    if (numbers.length === 0) [low, high] = [0, 1];
+    let [low, high] = endsOfNumbers(numbers);
     if (zero) {
       low = Math.min(low, 0);
       high = Math.max(high, 0);
@@ -82,6 +86,7 @@ function chartFigure(chart, table, name, commandOf) {
     width,
     height: top + plotHeight + (chart.bars ? 110 : 60),
     label: chart.title || name,
+    caption: !chart.title,
     hint: 'Point at the chart, or use the arrow keys, for values.',
     command: commandOf,
     first: points[0] ?? null,
@@ -98,9 +103,10 @@ function chartFigure(chart, table, name, commandOf) {
       painter.rect(left, top, plotWidth, plotHeight, null, ink().dim);
       const chosen = new Set(selectedHeads());
       for (let series = 0; series < groups; ++series) {
-        const own = points.filter((p) => p.series === series), colour = colourOfHead(series);
+        const own = points.filter((p) => p.series === series), isNull = chart.y[series] === chart.nullColumn;
+        const colour = isNull ? ink().dim : colourOfHead(series);
         if (!chart.bars && !chart.points && own.length > 1)
-          painter.line(own.map((p) => [px(p.x), py(p.y)]), colour, 2);
+          painter.line(own.map((p) => [px(p.x), py(p.y)]), colour, 2, 1, isNull);
         if (chart.outline && series === 0 && own.length > 2)
           painter.line(hullOf(own).map((p) => [px(p.x), py(p.y)]), ink().dim);
         const named = own.length <= 160;
@@ -119,7 +125,7 @@ function chartFigure(chart, table, name, commandOf) {
         if (groups > 1) {
           painter.rect(left + plotWidth + 12, top + series * 18, 10, 10, colour);
           painter.text(
-              left + plotWidth + 27, top + series * 18 + 5, shorten(chart.y[series], 20), {size: 11});
+              left + plotWidth + 27, top + series * 18 + 5, shorten(chart.y[series], 30), {size: 11});
         }
       }
       if (chart.bars) {

@@ -81,17 +81,25 @@ class Scale {
   }
 }
 
-/** Returns a scale for numbers: diverging if there are negative ones. */
-function fitScale(numbers, label = '') {
+/** Returns the smallest and the largest finite number; [0, 1] if there is none. */
+function endsOfNumbers(numbers) {
   let low = Infinity, high = -Infinity;
-  for (const x of numbers)
-    if (Number.isFinite(x)) {
-      low = Math.min(low, x);
-      high = Math.max(high, x);
-    }
-  if (low > high) [low, high] = [0, 1];
-  if (low < 0)
-    return new Scale({low: -Math.max(-low, high), high: Math.max(-low, high), diverging: true, label});
+  for (const x of numbers) {
+    if (!Number.isFinite(x)) continue;
+    low = Math.min(low, x);
+    high = Math.max(high, x);
+  }
+  return low > high ? [0, 1] : [low, high];
+}
+
+/**
+ * Returns a scale for numbers. It is diverging if there are negative ones. Otherwise, it begins at 0, or at
+ * the smallest number if all are in the upper half.
+ */
+function fitScale(numbers, label = '') {
+  const [low, high] = endsOfNumbers(numbers), most = Math.max(-low, high);
+  if (low < 0) return new Scale({low: -most, high: most, diverging: true, label});
+  if (low > high / 2 && low < high) return new Scale({low, high, label});
   return new Scale({low: 0, high: high > 0 ? high : 1, label});
 }
 
@@ -135,14 +143,16 @@ class CanvasPainter {
       c.strokeRect(x, y, width, height);
     }
   }
-  line(points, stroke, width = 1, opacity = 1) {
+  line(points, stroke, width = 1, opacity = 1, dashed = false) {
     const c = this.context;
+    c.setLineDash(dashed ? [6, 4] : []);
     c.globalAlpha = opacity;
     c.strokeStyle = stroke;
     c.lineWidth = width;
     c.beginPath();
     points.forEach(([x, y], i) => i === 0 ? c.moveTo(x, y) : c.lineTo(x, y));
     c.stroke();
+    c.setLineDash([]);
     c.globalAlpha = 1;
   }
   circle(x, y, radius, fill, stroke) {
@@ -171,6 +181,11 @@ class CanvasPainter {
     c.direction = 'ltr';
     c.fillText(text, 0, 0);
     c.restore();
+  }
+  /** Draws an image in the upper left corner. */
+  image(canvas, width, height) {
+    this.context.imageSmoothingEnabled = false;
+    this.context.drawImage(canvas, 0, 0, width, height);
   }
   /** Fills a rectangle with the cells of a matrix. */
   cells(x, y, width, height, matrix, scale) {
@@ -213,10 +228,10 @@ class SvgPainter {
         `<rect x="${x}" y="${y}" width="${width}" height="${height}" fill="${fill || 'none'}"` +
         (stroke ? ` stroke="${stroke}" stroke-width="${lineWidth}"` : '') + '/>');
   }
-  line(points, stroke, width = 1, opacity = 1) {
+  line(points, stroke, width = 1, opacity = 1, dashed = false) {
     this.parts.push(
         `<polyline points="${points.map((p) => p.join(',')).join(' ')}" fill="none" stroke="${stroke}" ` +
-        `stroke-width="${width}" stroke-opacity="${opacity}"/>`);
+        `stroke-width="${width}" stroke-opacity="${opacity}"${dashed ? ' stroke-dasharray="6 4"' : ''}/>`);
   }
   circle(x, y, radius, fill, stroke) {
     this.parts.push(
@@ -228,6 +243,9 @@ class SvgPainter {
         `<text x="${x}" y="${y}" font-size="${size}" text-anchor="${anchor}" fill="${colour}" ` +
         `dominant-baseline="central"${bold ? ' font-weight="600"' : ''}` +
         `${turned ? ` transform="rotate(-90 ${x} ${y})"` : ''}>${escapeXml(text)}</text>`);
+  }
+  image(canvas, width, height) {
+    this.parts.push(`<image width="${width}" height="${height}" href="${canvas.toDataURL()}"/>`);
   }
   cells(x, y, width, height, matrix, scale) {
     if (matrix.rows * matrix.columns > 2500) {
@@ -249,7 +267,7 @@ class SvgPainter {
   }
 }
 
-/** Returns the sequence of every how many labels are drawn so that they do not overlap. */
+/** Returns n such that labels do not overlap if every n-th of them is drawn. */
 const labelStep = (count, space, needed) => {
   const least = Math.ceil(needed / Math.max(space, 1e-6));
   return [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((step) => step >= least) ?? count;

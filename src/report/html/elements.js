@@ -13,8 +13,10 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** Makes a button. It keeps the focus when the view is shown again, by its first data attribute. */
 function button(text, action, attributes = {}) {
-  return make('button', {type: 'button', onclick: action, ...attributes}, text);
+  const key = Object.keys(attributes).some((name) => name.startsWith('data-')) ? {} : {'data-button': text};
+  return make('button', {type: 'button', onclick: action, ...key, ...attributes}, text);
 }
 
 /** Makes a labelled list of choices: [[value, text]...]. */
@@ -53,26 +55,55 @@ function save(blob, name) {
   say(`Saved ${name}`);
 }
 
-/** Quotes a word for a shell. */
-const shellWord = (word) =>
-    /^[\w@%+=:,./-]+$/.test(word) ? word : '\'' + word.replaceAll('\'', '\'\\\'\'') + '\'';
+/** Quotes a word for a shell. Control characters are escaped, so that pasting them has no effect. */
+function shellWord(word) {
+  if (/^[\w@%+=:,./-]+$/.test(word)) return word;
+  const hidden = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+  if (!hidden.test(word)) return '\'' + word.replaceAll('\'', '\'\\\'\'') + '\'';
+  const escaped = word.replace(/[\\']/g, '\\$&')
+                      .replace(hidden, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
+  return `$'${escaped}'`;
+}
+
+/** Returns the words of a command without these options and their values. */
+function withoutOptions(words, names) {
+  const kept = [];
+  for (let i = 0; i < words.length; ++i) {
+    const name = words[i].split('=')[0];
+    if (!names.includes(name))
+      kept.push(words[i]);
+    else if (name === words[i] && !flags.includes(name))
+      ++i;  // also leaves out the value
+  }
+  return kept;
+}
+const flags = ['--by-word', '--across-layers', '--fold-norm', '--per-input', '--strip-markers'];
 
 /**
- * Returns the command that made the page, without its output, with further words, which replace the same
- * options.
+ * Returns the command that made the page with further words. These replace the same options, and `without`.
  */
-function command(...words) {
-  const given = new Set(words.filter((word) => word.startsWith('--')));
-  const kept = page.command.filter((word, index) => !given.has(word) && !given.has(page.command[index - 1]));
-  return [...kept, ...words].map(shellWord).join(' ');
+function command(words, without = []) {
+  const given = words.filter((word) => word.startsWith('--'));
+  return [...withoutOptions(page.command, [...given, ...without]), ...words].map(shellWord).join(' ');
 }
+/** Returns the option --component for a model with several. */
+function componentOption() {
+  const names = {enc: 'encoder', dec: 'decoder', cross: 'cross'}, {component} = currentAttention().data;
+  return component ? ['--component', names[component] ?? component] : [];
+}
+const wordOption = () => byWord() ? ['--by-word'] : [];
+
+const lastTargets = new Map();  // by the name of the figure
 
 /**
  * Makes the element of a figure:
- *   {width, height, paint(painter), label, hit(x, y), describe(target), act(target), move(target, dx, dy),
- * first, mark(painter, target), name, command} hit() returns what is at a point, or null; describe() returns
- * its text; act() is called by a click or Enter; move() returns the target next to another one, for the arrow
- * keys; mark() paints the current target.
+ *   {name, label, width, height, paint(painter), hint, hit(x, y), first, move(target, dx, dy), has(target),
+ *    describe(target), point(target), mark(painter, target), act(target, event), keys, command(), caption}
+ * hit() returns what is at a point, its target, or null. The arrow keys begin at `first` and go to move().
+ * describe() returns the text of a target; point() is called when it becomes the current one, which mark()
+ * paints. act() is called by a click, Enter and the further `keys`. has() returns whether a figure has a
+ * target: the figure that is shown after a change keeps the target of the one before it. command() returns a
+ * command line. `caption: false` leaves out the caption.
  */
 function figureElement(figure) {
   const ratio = Math.min(window.devicePixelRatio || 1, 16000 / Math.max(figure.width, figure.height, 1));
@@ -89,7 +120,9 @@ function figureElement(figure) {
   canvas.style.height = figure.height + 'px';
   const context = canvas.getContext('2d');
   const readout = make('output', {'aria-live': 'polite', 'data-readout': figure.name}, figure.hint ?? '');
-  let target = null;
+  let target = lastTargets.get(figure.name) ?? null;
+  if (target !== null && !figure.has?.(target)) target = null;
+  if (target !== null) readout.textContent = figure.describe(target);
   const paint = () => {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const painter = new CanvasPainter(context);
@@ -110,6 +143,8 @@ function figureElement(figure) {
   const show = (next) => {
     if (next === null || next === undefined) return;
     target = next;
+    lastTargets.set(figure.name, target);
+    figure.point?.(target);
     readout.textContent = figure.describe?.(target) ?? '';
     repaint();
   };
@@ -123,19 +158,18 @@ function figureElement(figure) {
   canvas.addEventListener('mousemove', (event) => show(point(event)));
   canvas.addEventListener('click', (event) => {
     const at = point(event);
-    if (at !== null) {
-      show(at);
-      figure.act?.(at);
-    }
+    if (at === null) return;
+    show(at);
+    figure.act?.(at, event);
   });
   canvas.addEventListener('keydown', (event) => {
     const step = {ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1]}[event.key];
     if (step && figure.move) {
       event.preventDefault();
       show(target === null ? figure.first : figure.move(target, ...step));
-    } else if ((event.key === 'Enter' || event.key === ' ') && target !== null && figure.act) {
+    } else if (target !== null && ['Enter', ' ', ...(figure.keys ?? [])].includes(event.key) && figure.act) {
       event.preventDefault();
-      figure.act(target);
+      figure.act(target, event);
     }
   });
   paint();
@@ -155,8 +189,8 @@ function figureElement(figure) {
               'Copy the command', () => copyText(figure.command(), 'the command'), {'data-tool': 'command'}) :
           null);
   return make(
-      'figure', {}, make('figcaption', {}, figure.label), make('div', {class: 'scroll'}, canvas), readout,
-      tools);
+      'figure', {}, figure.caption === false ? null : make('figcaption', {}, figure.label),
+      make('div', {class: 'scroll', 'data-scroll': figure.name}, canvas), readout, tools);
 }
 
 /** Makes a row of tokens as buttons; `chosen` is pressed. */
@@ -168,6 +202,9 @@ function tokenRow(label, labels, chosen, action, name) {
           {'aria-pressed': index === chosen, title: `${index}: ${text}`, [`data-${name}`]: index})));
   return make('div', {}, make('div', {class: 'note'}, label), row);
 }
+
+/** Returns the width that a figure has without scrolling. */
+const mainWidth = () => Math.max(240, document.getElementById('main').clientWidth - 34);
 
 /** Returns the choices of heads: all heads of the attention. */
 const headChoices = () => currentAttention().heads.map((head) => [head.name, head.name]);

@@ -2,9 +2,10 @@
 
 /**
  * Returns a figure of a matrix: {name, label, matrix, scale, rowLabels, columnLabels, xAxis, yAxis, cell,
- * texts, tree, rowHeads, columnHeads, command, describe, act, overlay(painter, cellBox), noBar}. rowHeads and
- * columnHeads are the names of heads: a click selects them, and selected heads are marked. texts are shown in
- * the cells instead of the values.
+ * cellWidth, texts, tree, rowHeads, columnHeads, command, hint, describe, act, overlay(painter, cellBox),
+ * noBar, zeros}. rowHeads and columnHeads are the names of heads: a click selects them, and selected heads
+ * are marked. `texts` are shown in the cells instead of the values. Cells do not show values below 0.005
+ * unless `zeros` is set.
  */
 function heatmapFigure(options) {
   const {matrix, scale, rowHeads, columnHeads} = options;
@@ -31,7 +32,14 @@ function heatmapFigure(options) {
       matrix.numbers.every((value) => !Number.isFinite(value) || Number.isInteger(value)) && scale.high > 1 ?
       0 :
       2;
-  const withNumbers = cellWidth >= 26 && cell >= 16 && matrix.rows * matrix.columns <= 4000;
+  const textOf = (value) => {
+    if (!Number.isFinite(value)) return '';
+    if (Math.abs(value) >= 0.005 || digits === 0) return value.toFixed(Math.abs(value) >= 100 ? 0 : digits);
+    return !options.zeros ? '' : value === 0 ? '0' : value.toExponential(0);
+  };
+  const small = matrix.rows * matrix.columns <= 4000 && cell >= 14;
+  const withNumbers =
+      small && Array.from(matrix.numbers).every((value) => textWidth(textOf(value), 10) <= cellWidth - 3);
 
   const leaf = (index) => left + (index + 0.5) * cellWidth;
   const paintTree = (painter) => {
@@ -56,7 +64,8 @@ function heatmapFigure(options) {
     name: options.name,
     label: options.label,
     command: options.command,
-    hint: 'Point at a cell, or use the arrow keys, for its value.',
+    hint: options.hint ?? 'Point at a cell, or use the arrow keys, for its value.',
+    has: ({row, column}) => row < matrix.rows && column < matrix.columns,
     first: {row: 0, column: 0},
     paint(painter) {
       if (tree) paintTree(painter);
@@ -83,10 +92,7 @@ function heatmapFigure(options) {
         for (let row = 0; row < matrix.rows; ++row) {
           for (let column = 0; column < matrix.columns; ++column) {
             const value = matrix.at(row, column);
-            const text = options.texts?.[row * matrix.columns + column] ??
-                (Number.isFinite(value) && Math.abs(value) >= 0.01 && scale.high < 1000 ?
-                     value.toFixed(digits) :
-                     '');
+            const text = options.texts?.[row * matrix.columns + column] ?? textOf(value);
             if (text !== '')
               painter.text(
                   left + (column + 0.5) * cellWidth, top + (row + 0.5) * cell, text,

@@ -14,29 +14,37 @@ const views = [
   ['about', 'About', aboutView, () => true],
 ].filter(([, , , available]) => available());
 
-function controls() {
+/** Makes the controls that all views share. The view `name` is shown. */
+function controls(name) {
   const list = [];
-  if (attention.length > 1)
+  if (attention.length > 1) {
+    const titleOf = ({data}) =>
+        shorten([data.input, data.component, data.text].filter((text) => text).join(': '), 60);
     list.push(choice(
-        'Input',
-        attention.map(
-            (each, index) =>
-                [String(index),
-                 shorten(
-                     [each.data.input, each.data.component, each.data.text].filter((text) => text).join(': '),
-                     60)]),
-        state.input, (value) => change({input: value, query: '0', key: ''}), {'data-state': 'input'}));
-  if (currentAttention()?.data.words)
-    list.push(stateChoice('Show', 'unit', [['token', 'tokens'], ['word', 'words']]));
+        'Input', attention.map((each, index) => [String(index), titleOf(each)]), state.input,
+        (input) => change({input, query: '0', key: '', locked: ''}), {'data-state': 'input'}));
+  }
+  if (currentAttention()?.data.words && name !== 'neuron')
+    list.push(choice(
+        'Show', [['token', 'tokens'], ['word', 'words']], state.unit, (unit) => change(inUnit(unit)),
+        {'data-state': 'unit'}));
   list.push(stateChoice('Colours', 'theme', [['', 'as the system'], ['light', 'light'], ['dark', 'dark']]));
   return list;
 }
 
 let shownTimes = 0;  // only the last of several changes is shown
 
+/** Returns a selector of the control that has the focus, by its first data attribute; null if it has none. */
+function focusedControl() {
+  const name = document.activeElement?.getAttributeNames?.().find((each) => each.startsWith('data-'));
+  return name ? `[${name}="${CSS.escape(document.activeElement.getAttribute(name))}"]` : null;
+}
+
 render = async () => {
-  const dark = matchMedia('(prefers-color-scheme: dark)').matches;
-  theme = state.theme || (dark && !matchMedia('print').matches ? 'dark' : 'light');
+  const printed = matchMedia('print').matches;
+  const dark =
+      state.theme === '' ? matchMedia('(prefers-color-scheme: dark)').matches : state.theme === 'dark';
+  theme = dark && !printed ? 'dark' : 'light';
   document.documentElement.classList.toggle('dark', theme === 'dark');
   const [name, , build] = views.find(([each]) => each === state.view) ?? views[0];
   for (const item of document.querySelectorAll('#views button')) {
@@ -45,10 +53,7 @@ render = async () => {
     else
       item.removeAttribute('aria-current');
   }
-  const focused = document.activeElement?.closest(
-      '[data-state], [data-figure], [data-sort], [data-head], [data-query], [data-key]');
-  const again = focused &&
-      [...focused.attributes].find((each) => /^data-(state|figure|sort|head|query|key)$/.test(each.name));
+  const focus = focusedControl();
   const time = ++shownTimes;
   let elements;
   try {
@@ -58,12 +63,15 @@ render = async () => {
     elements = [note(`This view cannot be shown: ${error.message}`)];
   }
   if (time !== shownTimes) return;
-  document.getElementById('controls').replaceChildren(...controls());
+  const scrolled = new Map([...document.querySelectorAll('[data-scroll]')].map(
+      (each) => [each.dataset.scroll, [each.scrollLeft, each.scrollTop]]));
+  document.getElementById('controls').replaceChildren(...controls(name));
   const main = document.getElementById('main');
   main.replaceChildren(...elements.filter((element) => element !== null && element !== undefined));
   main.dataset.view = name;
-  if (again)
-    document.querySelector(`[${again.name}="${CSS.escape(again.value)}"]`)?.focus({preventScroll: true});
+  for (const each of document.querySelectorAll('[data-scroll]'))
+    [each.scrollLeft, each.scrollTop] = scrolled.get(each.dataset.scroll) ?? [0, 0];
+  if (focus) document.querySelector(focus)?.focus({preventScroll: true});
   document.documentElement.dataset.ready = String(time);
 };
 
@@ -79,15 +87,24 @@ addEventListener('hashchange', () => {
 });
 for (const query of ['(prefers-color-scheme: dark)', 'print'])
   matchMedia(query).addEventListener('change', () => render());
+let shownWidth = innerWidth;
+addEventListener('resize', () => {
+  if (innerWidth === shownWidth) return;
+  shownWidth = innerWidth;
+  render();
+});
 
 // For the browser's console and for tests: the numbers that the page shows.
 window.attnctl = {
   page,
+  /** Returns the pattern of a head on an input as an array of rows; of words if `words` is true. */
   pattern: async (head, input = 0, words = false) => {
     const matrix = await attention[input].pattern(head, words);
     return Array.from({length: matrix.rows}, (_, row) => Array.from(matrix.row(row)));
   },
+  /** Returns the largest error of a weight. */
   error: (input = 0) => attention[input].error,
+  /** Returns the matrices of queries, keys and scores of a head, and the scale of its scores. */
   neurons: async (head, input = 0) => attention[input].neurons(head),
 };
 render();
