@@ -477,12 +477,12 @@ class PageWriter {
 
   /// Returns what the page has before and after its data.
   static std::pair<std::string, std::string> markup() {
-    std::string html(page_assets.html);
+    std::string html(kPageAssets.html);
     for (const auto& [name, text] :
-         {std::pair<std::string_view, std::string>{"@SCRIPT_HASH@", hash_source(page_assets.script_hash)},
-          {"@STYLE_HASH@", hash_source(page_assets.style_hash)},
-          {"@STYLE@", std::string(page_assets.style)},
-          {"@SCRIPT@", std::string(page_assets.script)}})
+         {std::pair<std::string_view, std::string>{"@SCRIPT_HASH@", hash_source(kPageAssets.script_hash)},
+          {"@STYLE_HASH@", hash_source(kPageAssets.style_hash)},
+          {"@STYLE@", std::string(kPageAssets.style)},
+          {"@SCRIPT@", std::string(kPageAssets.script)}})
       html.replace(html.find(name), name.size(), text);
     constexpr std::string_view kData = "@DATA@\n";
     const std::size_t data = html.find(kData);

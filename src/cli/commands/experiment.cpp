@@ -702,7 +702,8 @@ Command experiment_command() {
     command.name = name;
     auto request = std::make_shared<ExperimentOptions>();
     const Experiment experiment = add(command, *request);
-    add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "html", "text"});
+    add_document_options(command, request->output,
+                         {"json", "jsonl", "csv", "svg", "png", "pdf", "html", "text"});
     request->output.default_table = "rows";
     command.add({{"--picture", &request->output.picture,
                   "With svg, png, pdf: what to draw, charts (default) or the name of a heatmap"},

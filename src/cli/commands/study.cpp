@@ -315,7 +315,8 @@ void print_study_warnings(const study::StudyState& state, const Target* target, 
 }
 
 void add_result_options(Command& command, CommandOptions& options) {
-  add_document_options(command, options.output, {"json", "jsonl", "csv", "svg", "png", "pdf", "html", "text"});
+  add_document_options(command, options.output,
+                       {"json", "jsonl", "csv", "svg", "png", "pdf", "html", "text"});
   add_table_option(command, options.output, std::string(kStudyTables));
   add_plot_option(command, options.output);
   add_worker_options(command, options.run);

@@ -10,6 +10,6 @@ struct PageAssets {
   std::string_view style, script;
   std::string_view style_hash, script_hash;  // SHA-256 in hex digits
 };
-extern const PageAssets page_assets;
+extern const PageAssets kPageAssets;
 
 }  // namespace attnctl::report
