@@ -150,9 +150,10 @@ void ResultWriter::write_view(const View& view) {
 
 namespace {
 
-/// Returns the words of a command without the options of its output.
+/// Returns the words of a command without the options of its output and of the number of threads.
 std::vector<std::string> without_output(const std::vector<std::string>& words) {
-  constexpr std::string_view kOptions[] = {"-o", "--output", "--format", "--page-top-k", "--page-limit"};
+  constexpr std::string_view kOptions[] = {"-o",           "--output",     "--format",
+                                           "--page-top-k", "--page-limit", "--threads"};
   std::vector<std::string> kept = {"attnctl"};
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i].starts_with("-o") && words[i].size() > 2) continue;  // -oFILE
@@ -189,8 +190,11 @@ void ResultWriter::write_page(const Results& results) {
 }
 
 void ResultWriter::write(std::string_view schema, Results results) {
+  Record tool = tool_record(session_);
+  if (target_.format.form == inspect::Form::page)  // its bytes are the same for any number of threads
+    std::erase_if(tool.fields, [](const auto& field) { return field.first == "threads"; });
   auto& fields = results.document.head.fields;
-  fields.insert(fields.begin(), {{"schema", std::string(schema)}, {"attnctl", tool_record(session_)}});
+  fields.insert(fields.begin(), {{"schema", std::string(schema)}, {"attnctl", std::move(tool)}});
   write(results);
 }
 
