@@ -356,7 +356,7 @@ void add_weights(Results& results, const RunResults& run) {
     results.text.emplace_back(similarities(*run.weights, run.config()));
     if (TextTable pairs = most_similar(run); pairs.table.rows > 0)
       results.text.emplace_back(std::move(pairs));
-  } else if (run.weights && includes.has("weights") && has_pictures(form)) {
+  } else if (run.weights && has_pictures(form)) {
     results.pictures.push_back({"similarity", similarity_page(run)});
   }
 }

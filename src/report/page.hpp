@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,7 @@ namespace attnctl::report {
 
 struct PageOptions {
   std::optional<std::size_t> top_k;  // keep only this number of the largest weights of each query
-  std::uint64_t limit = 64'000'000;  // largest size of the page in bytes
+  std::uint64_t limit = std::uint64_t{64} << 20U;  // largest size of the page in bytes
   bool operator==(const PageOptions&) const = default;
 };
 
@@ -31,8 +32,8 @@ struct PageHead {
 /// Largest total number of weights that are stored in 16 bits. More are stored in 8 bits.
 inline constexpr std::uint64_t kMostPreciseWeights = 1'000'000;
 
-/// Numbers as the page stores them. Each row has its own scale: value = low + step * code, where step is the
-/// range of the row divided by the largest code.
+/// Numbers as the page stores them. Each row has its own scale: value = low + step * code, where low is the
+/// smallest number of the row, and low + step * (largest code of a number) the largest one.
 struct StoredNumbers {
   /// With 32 bits: float32. Otherwise, for all rows: low (float32), then step (float32). If only some numbers
   /// of each row are kept: the low bytes, then the high bytes of their columns. Then the low bytes of the
@@ -53,9 +54,9 @@ struct StoredNumbers {
 void append_base64(std::string& text, std::string_view bytes);
 
 /// Writes a page that shows the tables, pictures, attention and text lines of `results` without a network.
-/// All texts of the results are data in the page, never markup. Tables have at most 20,000 rows. Throws
-/// Error(limit) if the page would be larger than options.limit.
-/// Numbers that are not finite are undefined in the page.
+/// All texts of the results are data in the page, never markup. Tables have at most 20,000 rows. Numbers that
+/// are not finite are undefined in the page. Throws Error(limit) if the page would be larger than
+/// options.limit.
 void write_page(OutputFile& out, const Results& results, const PageHead& head, const Warnings& warnings,
                 const PageOptions& options, Pool& pool);
 

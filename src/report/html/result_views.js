@@ -4,7 +4,7 @@
 // Columns that tell apart several rows of one head or pair.
 const splitting = new Set([
   'model', 'input', 'component', 'similarity', 'circuit', 'relation', 'direction', 'kind', 'token', 'metric',
-  'measure', 'mention_type', 'offset', 'position', 'first', 'last', 'rank', 'layer_pair'
+  'measure', 'mention_type', 'offset', 'position', 'first', 'last', 'rank'
 ]);
 const counted = new Set(['rows', 'rows_without', 'count', 'pairs', 'hits', 'sequences', 'order']);
 
