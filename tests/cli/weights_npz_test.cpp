@@ -106,3 +106,13 @@ TEST_CASE("an NPZ has k singular values of QK, zeros where the inputs are narrow
   CHECK(values.shape == attnctl::Shape{1, 1, 3});
   CHECK(values.values == std::vector<double>{4, 1, 0});
 }
+
+TEST_CASE("a picture of weights shows similarities, also if only directions are included") {
+  for (const char* const include : {"weights", "directions"}) {
+    CAPTURE(include);
+    const RunResult result =
+        run_attnctl({"weights", "data/tiny-bert", "--include", include, "--format", "svg"});
+    CHECK(result.status == 0);
+    CHECK(result.out.find("Subspace Similarity of Heads") != std::string::npos);
+  }
+}
