@@ -1,6 +1,7 @@
 #include "forward/run.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.hpp"
 #include "forward/attention/attention.hpp"
@@ -82,7 +83,25 @@ struct PassInputs {
   const PassPlan& plan;
   std::span<Observer* const> observers;
   RunContext& context;
+  const PartialPass& part;
 };
+
+/// Copies rows into rows of equal shape.
+void copy_rows(MatrixView<const float> from, MatrixView<float> to) {
+  for (std::size_t r = 0; r < to.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
+}
+
+/// Consecutive queries of one sequence whose logits are computed.
+struct LogitRun {
+  const BlockSequence* place = nullptr;
+  std::size_t first = 0, count = 0;  // queries of the sequence
+
+  [[nodiscard]] std::size_t row() const { return place->first_query + first; }  // of the Block
+};
+
+bool are_adjacent(const LogitRun& run, const LogitRun& next) {
+  return run.row() + run.count == next.row();
+}
 
 /// Computes the layers of a plan for Blocks. Buffers stay allocated from Block to Block. Values that are not
 /// needed at the same time share a buffer.
@@ -100,15 +119,12 @@ class ForwardPass {
     const std::size_t layers = inputs_.plan.layers.size();
     if (states_.size() < group.size()) states_.resize(group.size());
     const std::span<BlockState> all = std::span(states_).first(group.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      all[i].inputs = &group[i];
-      all[i].x = all[i].input_rows.take(group[i].rows, config_.d_model);
-      embed(pool_, inputs_.model, inputs_.batch, group[i], all[i].x);
-      all[i].convolution.keep(config_, all[i].x);
-    }
+    for (std::size_t i = 0; i < all.size(); ++i) begin(all[i], group[i]);
     if (inputs_.context.streamed_rows > 0) inputs_.model.evict_embedding();
-    for (std::size_t index = 0; index < layers; ++index) {
-      const bool entered = index > 0 && needs_target(config_.layers[index - 1].component);
+    const std::size_t first = starts_in_layer() ? inputs_.part.layer : 0;
+    for (std::size_t index = first; index < layers; ++index) {
+      const bool entered = (index == first && starts_in_layer()) ||
+                           (index > 0 && needs_target(config_.layers[index - 1].component));
       for (BlockState& state : all) {
         if (needs_target(config_.layers[index].component) && !entered) enter_decoder(state);
         run_layer(state, index);
@@ -145,12 +161,50 @@ class ForwardPass {
     }
   };
 
-  void enter_decoder(BlockState& state) {
-    apply_norm(pool_, config_.decoder->encoder_norm, inputs_.model.encoder_norm(), state.x, state.x);
+  [[nodiscard]] bool starts_in_layer() const { return !inputs_.part.start.empty(); }
+
+  /// Stacks a member of the start of each sequence of a Block. `first` is the member of BlockSequence with
+  /// the first row of a sequence.
+  void stack(const Block& block, MatrixView<const float> SequenceStart::*values,
+             std::size_t BlockSequence::*first, MatrixView<float> rows) const {
+    for (const BlockSequence& place : block.sequences) {
+      const MatrixView<const float> from = inputs_.part.start[place.index].*values;
+      copy_rows(from, rows.row_range(place.*first, from.rows));
+    }
+  }
+
+  /// Sets the residual stream of a Block before the first layer that is computed.
+  void begin(BlockState& state, const Block& block) {
+    state.inputs = &block;
+    state.x = state.input_rows.take(block.rows, config_.d_model);
+    const auto convolves = [](const model::LayerConfig& layer) { return layer.convolution != nullptr; };
+    if (!starts_in_layer() || std::ranges::any_of(config_.layers, convolves)) {
+      embed(pool_, inputs_.model, inputs_.batch, block, state.x);
+      state.convolution.keep(config_, state.x);
+    }
+    if (!starts_in_layer()) return;
+    if (needs_target(config_.layers[inputs_.part.layer].component)) {
+      stack(block, &SequenceStart::memory, &BlockSequence::first_query, state.x);
+      open_decoder(state);
+      stack(state.decoder, &SequenceStart::stream, &BlockSequence::first_query, state.x);
+    } else {
+      stack(block, &SequenceStart::stream, &BlockSequence::first_query, state.x);
+    }
+  }
+
+  /// Makes the residual stream the encoder's output, and replaces it by rows for the targets.
+  void open_decoder(BlockState& state) {
     state.memory = state.x;
     state.decoder = in_component(*state.inputs, model::Component::decoder, inputs_.batch);
     state.cross = in_component(*state.inputs, model::Component::cross, inputs_.batch);
     state.x = state.target_rows.take(state.decoder.rows, state.memory.cols);
+  }
+
+  void enter_decoder(BlockState& state) {
+    apply_norm(pool_, config_.decoder->encoder_norm, inputs_.model.encoder_norm(), state.x, state.x);
+    for (const BlockSequence& place : state.inputs->sequences)
+      observers_.encoded(place.index, state.x.row_range(place.first_query, place.queries));
+    open_decoder(state);
     embed(pool_, inputs_.model, inputs_.batch, state.decoder, state.x);
   }
 
@@ -161,22 +215,27 @@ class ForwardPass {
     const LayerPlan& plan = inputs_.plan.layers[index];
     const Block& block = state.block(config.component);
     const MatrixView<float> x = state.x;
-    if (config.place == model::NormPlace::stream)
+    const bool starts = starts_in_layer() && index == inputs_.part.layer;
+    if (config.place == model::NormPlace::stream && !starts)
       apply_norm(pool_, config.norm, weights.attention_norm, x, x);
     if (plan.shows_stream) {
       for (const BlockSequence& place : block.sequences)
         observers_.stream(place.index, index, x.row_range(place.first_query, place.queries));
     }
-    MatrixView<const float> stream = x;
-    if (config.place == model::NormPlace::pre || config.place == model::NormPlace::both) {
-      const MatrixView<float> normed = normed_.take(x.rows, x.cols);
-      apply_norm(pool_, config.attention_norm(), weights.attention_norm, x, normed);
-      stream = normed;
+    MatrixView<float> z;
+    if (starts && inputs_.part.start.front().z.data != nullptr) {
+      z = normed_.take(block.rows, config.attention.heads * config.attention.d_value);
+      stack(block, &SequenceStart::z, &BlockSequence::first_query, z);
+    } else {
+      z = run_heads(state, index, weights);
     }
-    const Projections projections = project(state, index, weights, stream);
-    attend_heads(block, index, weights, projections);
     if (!plan.output) return;
-    const MatrixView<float> output = project_output(weights, projections.z);
+    Editor* const editor = inputs_.part.editor;
+    if (editor != nullptr) {
+      for (const BlockSequence& place : block.sequences)
+        editor->heads(place.index, index, z.row_range(place.first_query, place.queries));
+    }
+    const MatrixView<float> output = project_output(weights, z);
     if (plan.shows_output) {
       for (const BlockSequence& place : block.sequences)
         observers_.output(place.index, index, output.row_range(place.first_query, place.queries));
@@ -184,19 +243,47 @@ class ForwardPass {
     if (!plan.onward) return;
     std::vector<ExpertRoute> routes;
     std::vector<ExpertRoute>* const wanted = plan.routing ? &routes : nullptr;
-    if (config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
+    EditMlp edit;
+    if (editor != nullptr) {
+      edit = [&](std::size_t first_row, MatrixView<float> term) {
+        for (const BlockSequence& place : block.sequences) {
+          const std::size_t begin = std::max(first_row, place.first_query);
+          const std::size_t end = std::min(first_row + term.rows, place.first_query + place.queries);
+          if (begin >= end) continue;
+          editor->mlp(place.index, index, begin - place.first_query,
+                      term.row_range(begin - first_row, end - begin));
+        }
+      };
+    }
+    if (config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted, edit);
     if (config.place == model::NormPlace::output)
       apply_norm(pool_, config.norm, weights.attention_norm, output, output);
     if (config.place == model::NormPlace::both)
       apply_norm(pool_, config.norm, weights.attention_output_norm, output, output);
     add_rows(pool_, output, x, config.residual_multiplier);
     if (config.place == model::NormPlace::post) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
-    if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
+    if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted, edit);
     state.convolution.add(pool_, block, config, weights, x);
     if (plan.routing) {
       for (const BlockSequence& place : block.sequences)
         observers_.routing(place.index, index, std::span(routes).subspan(place.first_query, place.queries));
     }
+  }
+
+  /// Computes the heads of a layer and passes their panels to the observers. Returns their z [rows, heads *
+  /// v], side by side; no data if z is not needed.
+  MatrixView<float> run_heads(const BlockState& state, std::size_t index,
+                              const model::LayerWeights& weights) {
+    const model::LayerConfig& config = config_.layers[index];
+    MatrixView<const float> stream = state.x;
+    if (config.place == model::NormPlace::pre || config.place == model::NormPlace::both) {
+      const MatrixView<float> normed = normed_.take(stream.rows, stream.cols);
+      apply_norm(pool_, config.attention_norm(), weights.attention_norm, stream, normed);
+      stream = normed;
+    }
+    const Projections projections = project(state, index, weights, stream);
+    attend_heads(state.block(config.component), index, weights, projections);
+    return projections.z;
   }
 
   /// Releases the weights of a layer, unless the next layer of the plan uses the same weights.
@@ -329,20 +416,67 @@ class ForwardPass {
     return output;
   }
 
-  void compute_logits(const Block& block, MatrixView<const float> x) {
-    const std::size_t step = logits_rows(inputs_.model.head(&pool_)->decoder.out());
-    for (std::size_t first = 0; first < x.rows; first += step) {
-      const std::size_t last = std::min(x.rows, first + step);
-      const MatrixView<const float> logits =
-          logits_of(pool_, inputs_.model, head_, x.row_range(first, last - first));
-      for (const BlockSequence& place : block.sequences) {
-        const std::size_t begin = std::max(first, place.first_query);
-        const std::size_t end = std::min(last, place.first_query + place.queries);
-        if (begin >= end) continue;
-        observers_.logits(place.index, begin - place.first_query,
-                          logits.row_range(begin - first, end - begin));
+  /// Returns the queries of a Block whose logits are computed, in ascending order of the rows.
+  [[nodiscard]] std::vector<LogitRun> logit_runs(const Block& block) const {
+    std::vector<LogitRun> runs;
+    for (const BlockSequence& place : block.sequences) {
+      if (inputs_.part.logit_queries.empty()) {
+        runs.push_back({&place, 0, place.queries});
+        continue;
+      }
+      for (const std::size_t query : inputs_.part.logit_queries[place.index]) {
+        const LogitRun run{&place, query, 1};
+        if (!runs.empty() && runs.back().place == &place && are_adjacent(runs.back(), run)) {
+          ++runs.back().count;
+        } else {
+          runs.push_back(run);
+        }
       }
     }
+    return runs;
+  }
+
+  void compute_logits(const Block& block, MatrixView<const float> x) {
+    const std::size_t step = logits_rows(inputs_.model.head(&pool_)->decoder.out());
+    for (const BlockSequence& place : block.sequences)
+      observers_.final_stream(place.index, x.row_range(place.first_query, place.queries));
+    std::vector<LogitRun> runs = logit_runs(block);
+    std::vector<LogitRun> now;  // up to `step` rows, which are computed together
+    std::size_t rows = 0;
+    const auto compute = [&] {
+      MatrixView<const float> wanted;
+      const auto gap = std::ranges::adjacent_find(now, std::not_fn(are_adjacent));
+      if (gap == now.end()) {
+        wanted = x.row_range(now.front().row(), rows);
+      } else {
+        const MatrixView<float> gathered = normed_.take(rows, x.cols);
+        std::size_t to = 0;
+        for (const LogitRun& run : now) {
+          copy_rows(x.row_range(run.row(), run.count), gathered.row_range(to, run.count));
+          to += run.count;
+        }
+        wanted = gathered;
+      }
+      const MatrixView<const float> logits = logits_of(pool_, inputs_.model, head_, wanted);
+      std::size_t from = 0;
+      for (const LogitRun& run : now) {
+        observers_.logits(run.place->index, run.first, logits.row_range(from, run.count));
+        from += run.count;
+      }
+      now.clear();
+      rows = 0;
+    };
+    for (LogitRun& run : runs) {
+      while (run.count > 0) {
+        const std::size_t taken = std::min(run.count, step - rows);
+        now.push_back({run.place, run.first, taken});
+        run.first += taken;
+        run.count -= taken;
+        rows += taken;
+        if (rows == step) compute();
+      }
+    }
+    if (rows > 0) compute();
   }
 
   PassInputs inputs_;
@@ -379,7 +513,7 @@ void warn(const RowWarnings& rows, const model::ModelConfig& config, const input
 }  // namespace
 
 void run_forward(const model::Model& model, const input::Batch& batch, const Selection& selection,
-                 std::span<Observer* const> observers, RunContext& context) {
+                 std::span<Observer* const> observers, RunContext& context, const PartialPass& part) {
   check_batch(model, batch);
   Needs needs{.patterns = false};
   for (Observer* const observer : observers) needs |= observer->needs();
@@ -393,9 +527,10 @@ void run_forward(const model::Model& model, const input::Batch& batch, const Sel
   if (plan.layers.empty()) return;
 
   const std::vector<Block> blocks = cut_into_blocks(batch, context.packed_rows);
+  const std::size_t skipped = part.start.empty() ? 0 : part.layer;
   if (context.progress != nullptr)
-    context.progress->begin("forward", blocks.size() * plan.layers.size(), "layer");
-  ForwardPass pass({model, batch, plan, observers, context});
+    context.progress->begin("forward", blocks.size() * (plan.layers.size() - skipped), "layer");
+  ForwardPass pass({model, batch, plan, observers, context, part});
   for (std::size_t first = 0, last = 0; first < blocks.size(); first = last) {
     std::size_t rows = 0;
     do rows += blocks[last++].rows;

@@ -102,6 +102,9 @@ class Observer {
   /// of the sequence.
   virtual void stream(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
   virtual void panel(const AttentionPanel& panel) = 0;
+  /// Receives the output of the encoder [m, d_model], with its norm, that the cross-attention reads. Called
+  /// if `stream` is needed, from one thread, before the first layer of the decoder.
+  virtual void encoded(std::size_t /*sequence*/, MatrixView<const float> /*values*/) {}
   /// Receives the attention output [n, d_out] of a selected layer that has values, with the output bias and
   /// before a norm of the output. Called from one thread, after the layer's panels of the sequence.
   virtual void output(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
@@ -109,6 +112,9 @@ class Observer {
   /// after the layer's panels of the sequence.
   virtual void routing(std::size_t /*sequence*/, std::size_t /*layer*/,
                        std::span<const ExpertRoute> /*routes*/) {}
+  /// Receives the residual stream [n, d_model] after the last layer, before the final norm. Called if
+  /// `stream` and `logits` are needed, from one thread, before the logits of the sequence.
+  virtual void final_stream(std::size_t /*sequence*/, MatrixView<const float> /*values*/) {}
   /// Receives logits [rows, vocabulary] of consecutive queries, starting at `first_query`. Called from one
   /// thread, in the order of sequences and queries.
   virtual void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
@@ -134,6 +140,11 @@ class ObserverGroup : public Observer {
   void panel(const AttentionPanel& panel) override {
     for (Observer* const observer : observers_) observer->panel(panel);
   }
+  void encoded(std::size_t sequence, MatrixView<const float> values) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().stream) observer->encoded(sequence, values);
+    }
+  }
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
     for (Observer* const observer : observers_) {
       if (observer->needs().output) observer->output(sequence, layer, values);
@@ -142,6 +153,11 @@ class ObserverGroup : public Observer {
   void routing(std::size_t sequence, std::size_t layer, std::span<const ExpertRoute> routes) override {
     for (Observer* const observer : observers_) {
       if (observer->needs().routing) observer->routing(sequence, layer, routes);
+    }
+  }
+  void final_stream(std::size_t sequence, MatrixView<const float> values) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().stream && observer->needs().logits) observer->final_stream(sequence, values);
     }
   }
   void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override {
@@ -175,13 +191,42 @@ struct Selection {
   [[nodiscard]] std::vector<std::size_t> layers() const;  // layers with selected heads, ascending
 };
 
+/// Changes values during a pass. All functions are called from one thread, for all layers and sequences.
+class Editor {
+ public:
+  virtual ~Editor() = default;
+  /// May change the z of all heads of a layer, side by side [n, heads * v], before the output projection.
+  virtual void heads(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<float> /*z*/) {}
+  /// May change the term [rows, d_model] that the MLP or the experts of a layer add to the residual stream,
+  /// for the queries from `first_query` on, before the residual multiplier.
+  virtual void mlp(std::size_t /*sequence*/, std::size_t /*layer*/, std::size_t /*first_query*/,
+                   MatrixView<float> /*term*/) {}
+};
+
+/// The values of a sequence with which a pass begins in a layer.
+struct SequenceStart {
+  MatrixView<const float> stream;  // [n, d_model], as Observer::stream receives it in this layer
+  /// [n, heads * v], the z of all heads of this layer, side by side; no data: the pass computes the heads.
+  MatrixView<const float> z;
+  MatrixView<const float> memory;  // [m, d_model], as Observer::encoded receives it; only in a decoder
+};
+
+/// A pass that begins in a layer, computes only some logits, or has an editor. All members are borrowed.
+struct PartialPass {
+  Editor* editor = nullptr;
+  std::size_t layer = 0;                      // where the pass begins if `start` is not empty
+  std::span<const SequenceStart> start = {};  // [sequences]; empty: the pass begins with the embeddings
+  /// [sequences], the queries whose logits are computed, ascending; empty: all queries.
+  std::span<const std::vector<std::size_t>> logit_queries = {};
+};
+
 /// Runs all sequences through the model in float32 and passes the panels of each selected head to all
 /// observers. Stops after the last selected layer, or after the logits if an observer needs them. Throws the
 /// errors of check_batch, which it calls first, of make_plan, require_targets and Model::layer, and the
 /// exceptions of the observers. May add the warnings fully_masked_row, non_finite_pattern, non_finite_score
 /// and no_output_head.
 void run_forward(const model::Model& model, const input::Batch& batch, const Selection& selection,
-                 std::span<Observer* const> observers, RunContext& context);
+                 std::span<Observer* const> observers, RunContext& context, const PartialPass& part = {});
 
 /// Checks whether the model can process the batch. Throws Error(bad_input) if not, for example for ids
 /// outside the vocabulary, too many tokens, and embeddings or masks of the wrong shape. Accepts a missing

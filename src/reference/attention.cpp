@@ -250,7 +250,7 @@ Matrix rotate(const model::RotaryConfig& rotary, std::size_t length, const Matri
 }
 
 ReferenceLayer attend(const model::AttentionConfig& config, const model::AttentionWeights& weights,
-                      const AttentionInput& input, Pool& pool) {
+                      const AttentionInput& input, Pool& pool, const Edit& edit) {
   LayerInput layer{config,
                    weights,
                    input.sequence,
@@ -285,6 +285,7 @@ ReferenceLayer attend(const model::AttentionConfig& config, const model::Attenti
       xt::view(joined, xt::all(), xt::range(head * config.d_value, (head + 1) * config.d_value)) = z;
   });
   if (out.z.empty()) return out;
+  apply(edit, joined);
   out.output = linalg::to_owned(weights.output.present() ? apply(weights.output, joined, pool) : joined);
   return out;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 #include "base/pool.hpp"
 #include "input/batch.hpp"
@@ -70,10 +71,19 @@ struct AttentionInput {
   const Matrix& values;             // [m, vdim]
 };
 
-/// Returns the scores, pattern and z of each head, and the layer's attention output.
+/// Changes a matrix of the pass; may be empty.
+using Edit = std::function<void(MatrixView<double>)>;
+
+/// Calls `edit`, if it is not empty.
+inline void apply(const Edit& edit, Matrix& x) {
+  if (edit) edit({x.data(), x.shape(0), x.shape(1)});
+}
+
+/// Returns the scores, pattern and z of each head, and the layer's attention output. `edit` changes the z of
+/// all heads, side by side, before the output is computed.
 [[nodiscard]] ReferenceLayer attend(const model::AttentionConfig& config,
                                     const model::AttentionWeights& weights, const AttentionInput& input,
-                                    Pool& pool);
+                                    Pool& pool, const Edit& edit = {});
 
 /// Returns one head of a projection [n, heads * width]: the columns [index * width, (index + 1) * width).
 [[nodiscard]] Matrix head_columns(const Matrix& projection, std::size_t index, std::size_t width);

@@ -14,16 +14,17 @@ bool reads_normalised(model::NormPlace place) {
 
 /// Returns the term that is added to the residual stream for the output of the attention or the MLP.
 Matrix residual(const model::LayerConfig& config, Matrix branch, const model::NormWeights& norm,
-                const model::NormWeights& output_norm) {
+                const model::NormWeights& output_norm, const Edit& edit = {}) {
   if (config.place == model::NormPlace::output) branch = apply(config.norm, norm, branch);
   if (config.place == model::NormPlace::both) branch = apply(config.norm, output_norm, branch);
+  apply(edit, branch);
   return double{config.residual_multiplier} * branch;
 }
 
 /// Returns the residual stream after the attention and the MLP of a layer. `before` is the stream that the
 /// attention output `attention` is added to.
 Matrix finish_layer(const model::LayerConfig& config, const model::LayerWeights& weights,
-                    const Matrix& before, const Matrix& attention, Pool& pool) {
+                    const Matrix& before, const Matrix& attention, Pool& pool, const Edit& edit_mlp) {
   Matrix x = before + residual(config, attention, weights.attention_norm, weights.attention_output_norm);
   if (config.place == model::NormPlace::post) x = apply(config.norm, weights.attention_norm, x);
   if (config.mlp.width == 0) return x;
@@ -32,7 +33,7 @@ Matrix finish_layer(const model::LayerConfig& config, const model::LayerWeights&
   const Matrix mlp =
       run_mlp(config, weights,
               reads_normalised(config.place) ? apply(config.norm, weights.mlp_norm, stream) : stream, pool);
-  x += residual(config, mlp, weights.mlp_norm, weights.mlp_output_norm);
+  x += residual(config, mlp, weights.mlp_norm, weights.mlp_output_norm, edit_mlp);
   if (config.place == model::NormPlace::post) x = apply(config.norm, weights.mlp_norm, x);
   return x;
 }
@@ -54,7 +55,7 @@ Matrix run_head(const model::Model& model, Matrix x, Pool& pool) {
 }  // namespace
 
 ReferencePass run_reference(const model::Model& model, const input::Sequence& sequence,
-                            std::size_t last_layer, bool logits, Pool& pool) {
+                            std::size_t last_layer, bool logits, Pool& pool, const ReferenceEdits& edits) {
   const model::ModelConfig& config = model.config();
   const bool to_the_end = logits && config.head.present;
   const std::size_t count = to_the_end ? config.layers.size() : last_layer + 1;
@@ -79,7 +80,11 @@ ReferencePass run_reference(const model::Model& model, const input::Sequence& se
     const Matrix& keys = given_keys.size() > 0 ? given_keys : queries;
     const Matrix& values = !cross && value_embeddings.size() > 0 ? value_embeddings : keys;
     const input::Sequence& masks = layer.component == model::Component::decoder ? *sequence.target : sequence;
-    ReferenceLayer result = attend(layer.attention, *weights, {masks, queries, keys, values}, pool);
+    const auto edit_with = [i](const auto& edit) {
+      return edit ? Edit([&edit, i](MatrixView<double> edited) { edit(i, edited); }) : Edit();
+    };
+    ReferenceLayer result =
+        attend(layer.attention, *weights, {masks, queries, keys, values}, pool, edit_with(edits.heads));
     if (i + 1 < count || to_the_end) {
       if (result.z.empty()) {
         fail(Status::bad_input,
@@ -87,7 +92,8 @@ ReferencePass run_reference(const model::Model& model, const input::Sequence& se
              "layers up to {}",
              escaped(model.name()), i, i);
       }
-      x = finish_layer(layer, *weights, x, linalg::to_matrix(result.output.view()), pool);
+      x = finish_layer(layer, *weights, x, linalg::to_matrix(result.output.view()), pool,
+                       edit_with(edits.mlp));
       x = add_convolution(layer, *weights, embeddings, x);
     }
     if (i <= last_layer) pass.layers.push_back(std::move(result));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -25,12 +26,22 @@ struct ReferencePass {
   OwnedMatrix<double> logits;  // [n, vocabulary]; empty if not requested or if the model has no output head
 };
 
+/// Functions that change values of the float64 pass, like a forward::Editor. They may be empty.
+struct ReferenceEdits {
+  /// Receives the z of all heads of a layer, side by side [n, heads * v], before the output projection.
+  std::function<void(std::size_t layer, MatrixView<double> z)> heads = {};
+  /// Receives the term [n, d_model] that the MLP adds to the residual stream, before the residual multiplier.
+  std::function<void(std::size_t layer, MatrixView<double> term)> mlp = {};
+};
+
 /// Runs the model in float64, as an independent and slow check of run_forward. Returns the attention of the
 /// layers 0 to `last_layer` and, if `logits` is true, the logits. check_batch (forward/run.hpp) must accept
 /// the sequence. No position vectors are added to separate keys and values of a sequence. Throws
-/// Error(bad_input) if later layers or logits need the output of a layer without W_V.
+/// Error(bad_input) if later layers or logits need the output of a layer without W_V. ReferenceLayer::z has
+/// the values before `edits`, and ReferenceLayer::output those after them.
 [[nodiscard]] ReferencePass run_reference(const model::Model& model, const input::Sequence& sequence,
-                                          std::size_t last_layer, bool logits, Pool& pool);
+                                          std::size_t last_layer, bool logits, Pool& pool,
+                                          const ReferenceEdits& edits = {});
 
 /// The z of one head, and the gradient of a logit with respect to it.
 struct HeadLogitGradient {

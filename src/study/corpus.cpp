@@ -16,22 +16,6 @@
 namespace attnctl::study {
 namespace {
 
-/// Shuffles `count` elements (Fisher and Yates). Calls swap(i, j) to exchange the elements i and j.
-template <typename Swap>
-void shuffle(std::size_t count, Random& random, const Swap& swap) {
-  for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
-}
-
-std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence) {
-  std::vector<std::size_t> positions;
-  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-    const bool special = !sequence.special.empty() && sequence.special[i] != 0;
-    const bool hidden = !sequence.key_visible.empty() && sequence.key_visible[i] == 0;
-    if (!special && !hidden) positions.push_back(i);
-  }
-  return positions;
-}
-
 /// Returns the tensors of `original`, which must outlive the result. The values of each floating-point matrix
 /// are shuffled at its first use.
 std::unique_ptr<checkpoint::Checkpoint> shuffled_checkpoint(checkpoint::Checkpoint& original,
@@ -104,6 +88,16 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
 }
 
 }  // namespace
+
+std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence) {
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+    const bool special = !sequence.special.empty() && sequence.special[i] != 0;
+    const bool hidden = !sequence.key_visible.empty() && sequence.key_visible[i] == 0;
+    if (!special && !hidden) positions.push_back(i);
+  }
+  return positions;
+}
 
 std::string CorpusCounts::text() const {
   return fmt::format("{}{}, {}", counted(sentences, "sentence"),

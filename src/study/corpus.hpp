@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
+#include "base/numbers.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "input/text_input.hpp"
@@ -21,6 +22,15 @@
 
 // The corpus of a study: token frequencies, blocks, probe sequences, and shuffled tokens and weights.
 namespace attnctl::study {
+
+/// Shuffles `count` elements (Fisher and Yates). Calls swap(i, j) to exchange the elements i and j.
+template <typename Swap>
+void shuffle(std::size_t count, Random& random, const Swap& swap) {
+  for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
+}
+
+/// Returns, in ascending order, the positions of the tokens that are neither special nor hidden.
+[[nodiscard]] std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence);
 
 /// The number of occurrences of each ordinary token in a corpus, by id. A token is ordinary if it is neither
 /// special nor hidden from attention.

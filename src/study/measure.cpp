@@ -87,6 +87,7 @@ void StudyResults::append(StudyResults&& other) {
   head_rows.resize(std::max(head_rows.size(), other.head_rows.size()));
   for (std::size_t h = 0; h < other.head_rows.size(); ++h) move(other.head_rows[h], head_rows[h]);
   move(other.strongest, strongest);
+  if (!other.ablated.empty()) ablated = std::move(other.ablated);
   move(other.summary.fields, summary.fields);
   Results::append(std::move(other));
 }
@@ -119,10 +120,11 @@ PositionsOf special_positions(const input::Sequence& sequence, std::size_t first
 }
 
 std::span<const MeasureRow> measure_catalogue() {
-  static const std::array rows = {metrics_measure(),     positional_measure(), special_measure(),
-                                  repeats_measure(),     rare_measure(),       distance_measure(),
-                                  pairs_measure(),       rollout_measure(),    syntax_measure(),
-                                  coreference_measure(), probe_measure(),      roles_measure()};
+  static const std::array rows = {metrics_measure(),     positional_measure(),    special_measure(),
+                                  repeats_measure(),     rare_measure(),          distance_measure(),
+                                  pairs_measure(),       rollout_measure(),       syntax_measure(),
+                                  coreference_measure(), probe_measure(),         roles_measure(),
+                                  ablation_measure(),    probe_ablation_measure()};
   return rows;
 }
 
@@ -184,7 +186,7 @@ std::vector<const MeasureRow*> parse_measures(std::string_view list) {
   }
   std::vector<const MeasureRow*> rows;
   for (const MeasureRow& row : catalogue) {
-    if (wanted.empty() || std::ranges::count(wanted, row.name) > 0) rows.push_back(&row);
+    if (wanted.empty() ? !row.on_request : std::ranges::count(wanted, row.name) > 0) rows.push_back(&row);
   }
   return rows;
 }

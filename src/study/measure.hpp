@@ -23,6 +23,7 @@
 #include "forward/attention/visibility.hpp"
 #include "forward/run.hpp"
 #include "results/results.hpp"
+#include "study/ablation.hpp"
 #include "study/corpus.hpp"
 #include "study/state/state_io.hpp"
 #include "study/state/sums.hpp"
@@ -70,6 +71,8 @@ struct StudyShape {
   std::vector<StudyHead> heads;  // in ascending order
   std::uint64_t seed = 0;        // seed of random samples and shuffled tokens
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
+  /// What the measures of ablations remove; null without them. Their state has it, not the header.
+  std::shared_ptr<const std::vector<RemovedSet>> ablated = nullptr;
 
   /// Returns the cells of the columns component, layer, head and name, which are undefined for nullopt.
   [[nodiscard]] std::array<Cell, 4> head_cells(std::optional<std::size_t> head) const {
@@ -126,12 +129,20 @@ struct RoleEvidence {
   return {head, role, std::move(detail), sums.mean(), sums.null(), sums.estimate(), sums.rows()};
 }
 
+/// What removing a head does, for the table of roles with their effects.
+struct AblatedHead {
+  Cell loss_change;
+  std::optional<ConfidenceInterval> interval;  // of loss_change
+  Cell null_mean, p_value, direct_change, self_repair;
+};
+
 struct StudyResults : Results {
   std::vector<RoleEvidence> evidence;        // evidence for the roles of the heads
   std::vector<Column> head_columns;          // additional columns of the table `heads`
   std::vector<std::vector<Cell>> head_rows;  // [heads], the cells of these columns; or empty
   std::vector<StrongHead> strongest;         // shown in the section `summary` and in text output
   Record summary;                            // additional fields of the section `summary`
+  std::vector<AblatedHead> ablated;          // [heads] if heads were removed; otherwise empty
 
   void append(StudyResults&& other);
   /// Adds the three items of `heads` with the largest values.
@@ -201,6 +212,7 @@ class StudyBlock {
   const CorpusBlock& corpus;
   const StudyShape& shape;
   const TokenFrequencies* frequencies = nullptr;  // of the corpus or a file; set if a measure needs them
+  const AblationData* ablation = nullptr;         // set if a measure removes heads
 
   [[nodiscard]] const analysis::SequenceMarks& marks(std::size_t sequence) const { return marks_[sequence]; }
   /// Returns the keys that each query may attend to in this layer, which must have a selected head.
@@ -237,6 +249,8 @@ class Measure {
   explicit Measure(const StudyShape& shape) : shape_(shape) {}
   virtual ~Measure() = default;
   [[nodiscard]] virtual forward::Needs needs() const { return {}; }
+  /// Returns true if begin() runs the passes of the block itself, so that the measure needs no panels.
+  [[nodiscard]] virtual bool runs_own_passes() const { return false; }
 
   /// Receives the state of the study so far, so that this measure can skip data that the study no longer
   /// needs. May be called before begin(), while no other thread changes `so_far`. The merged result must not
@@ -285,6 +299,7 @@ struct MeasureRow {
   std::size_t max_heads = 0;       // largest number of heads; 0: no limit
   bool depends_on_order = false;   // also runs on shuffled tokens (--null-shuffle)
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
+  bool on_request = false;         // removes heads, which takes long; not computed by default
   /// Annotation that the corpus must have, and formats with this annotation, for messages; empty: none.
   std::string_view annotation = {}, needs = {};
   std::vector<input::InputFormat> formats = {};  // formats that can have this annotation; empty: all
@@ -307,7 +322,8 @@ void add_table(Results& results, const std::string& record, std::string name, st
 /// The rows of the catalogue, each defined in the file of its measure.
 using MakeRow = MeasureRow();
 MakeRow metrics_measure, positional_measure, special_measure, repeats_measure, rare_measure, distance_measure,
-    pairs_measure, rollout_measure, syntax_measure, coreference_measure, probe_measure, roles_measure;
+    pairs_measure, rollout_measure, syntax_measure, coreference_measure, probe_measure, roles_measure,
+    ablation_measure, probe_ablation_measure;
 
 template <typename M>
 [[nodiscard]] std::unique_ptr<Measure> make_measure(const StudyShape& shape) {
@@ -317,8 +333,8 @@ template <typename M>
 /// Returns an empty measure for each row. `shape` must outlive them. Throws Error(limit): too many heads.
 [[nodiscard]] Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape);
 
-/// Returns the rows of a list such as "metrics,distance", or all rows if it is empty, in the order of the
-/// catalogue. Throws Error(usage) for an unknown name.
+/// Returns the rows of a list such as "metrics,distance", or all rows without MeasureRow::on_request if it is
+/// empty, in the order of the catalogue. Throws Error(usage) for an unknown name.
 [[nodiscard]] std::vector<const MeasureRow*> parse_measures(std::string_view list);
 
 /// Returns the rows whose `max_heads` is 0 or at least `heads`. Adds a warning for each other row.

@@ -187,11 +187,16 @@ void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Pro
   const std::vector<model::Model> null_models =
       random_twins(plan.input.model, settings.null_models, settings.seed, ignored);
   Pool trial_pool(std::min(pool.size(), available_threads()));
+  std::optional<AblationData> ablation;
+  if (settings.removes_heads())
+    ablation = prepare_ablation(settings.ablation, settings.corpus, settings.seed, plan.input.model,
+                                plan.input.vocabulary, plan.input.encoder, pool, progress);
   const StudyRun run{.input = plan.input,
                      .pool = trial_pool,
                      .progress = progress,
                      .null_models = null_models,
-                     .frequencies = &plan.survey.frequencies};
+                     .frequencies = &plan.survey.frequencies,
+                     .ablation = ablation ? &*ablation : nullptr};
   const Clock::time_point begin = Clock::now();
   load_weights(run);
   plan.cost.start += since(begin);

@@ -351,6 +351,46 @@ std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence) {
   return roles;
 }
 
+namespace {
+
+/// Adds the table causal_roles, each role beside what removing its head does, and as text the roles that the
+/// removal does not confirm.
+void add_causal_roles(StudyResults& results, const std::vector<HeadRole>& roles, const StudyShape& shape) {
+  if (results.ablated.empty() || roles.empty()) return;
+  std::vector<std::vector<Cell>> rows, unconfirmed;
+  for (const HeadRole& role : roles) {
+    const AblatedHead& head = results.ablated.at(role.evidence.head);
+    Cell confirmed;
+    if (head.interval) {
+      const double null = number_of(head.null_mean);
+      confirmed = head.interval->low > 0 && !(head.interval->low <= null);
+    }
+    rows.push_back(row_of(shape.head_cells(role.evidence.head), role.row->name,
+                          text_cell(role.evidence.detail), real_cell(role.evidence.score), head.loss_change,
+                          interval_cells(head.interval), head.null_mean, head.p_value, head.direct_change,
+                          head.self_repair, confirmed));
+    if (confirmed == Cell(false))
+      unconfirmed.push_back(row_of(shape.heads[role.evidence.head].name, role.row->name,
+                                   text_cell(role.evidence.detail), real_cell(role.evidence.score),
+                                   head.loss_change, head.null_mean));
+  }
+  results.text.emplace_back(TextLine{
+      "Roles and removal", fmt::format(": removing the head confirms {} of {}",
+                                       rows.size() - unconfirmed.size(), counted(rows.size(), "role"))});
+  if (!unconfirmed.empty())
+    results.text.emplace_back(
+        TextTable{"Roles that removing the head does not confirm",
+                  make_table("unconfirmed", {"head", "role", "detail", "score", "loss_change", "null_mean"},
+                             std::move(unconfirmed))});
+  add_table(
+      results, "causal_role", "causal_roles",
+      {"component", "layer", "head", "name", "role", "detail", "score", "loss_change", "loss_change_low",
+       "loss_change_high", "null_mean", "p_value", "direct_change", "self_repair", "confirmed"},
+      std::move(rows));
+}
+
+}  // namespace
+
 void add_roles(StudyResults& results, const StudyShape& shape) {
   const std::vector<HeadRole> roles = decide_roles(results.evidence);
   std::vector<HeadRoles> heads(shape.heads.size());
@@ -414,6 +454,7 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
         (hint.empty() ? "" : ", and with ") + std::string("--null-shuffle 1 to compare with shuffled tokens");
   if (!hint.empty()) text.emplace_back(TextLine{"Hint", ": run the study with " + hint});
   results.text.insert(results.text.begin(), text.begin(), text.end());
+  add_causal_roles(results, roles, shape);
   results.pictures.push_back({"roles", role_page(heads, shape, std::move(lines))});
 }
 

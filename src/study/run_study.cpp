@@ -60,10 +60,13 @@ std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   return fmt::format("{}", fmt::join(files, ", "));
 }
 
-void load_layers(const model::Model& model, const forward::Selection& selection) {
+void load_layers(const model::Model& model, const StudySettings& settings) {
   (void)model.embedding();
   (void)model.final_norm();
-  for (std::size_t i = 0; i <= selection.heads.back().layer; ++i) (void)model.layer(i);
+  const bool all = settings.removes_heads();
+  const std::size_t layers = all ? model.config().layers.size() : settings.selection.heads.back().layer + 1;
+  for (std::size_t i = 0; i < layers; ++i) (void)model.layer(i);
+  if (all && model.config().head.present) (void)model.head();
 }
 
 /// Passes the patterns of one block to measures. Each PatternRow is computed once for all measures.
@@ -118,25 +121,47 @@ StudyIdentity study_identity(const StudySettings& settings, const model::Model& 
   std::string frequencies = settings.needs_frequencies() ? "of the corpus" : "none";
   if (settings.frequencies)
     frequencies = hash_text(parallel_hash(MappedFile(*settings.frequencies).bytes(), pool));
-  return {{"state", kStateFormat},
-          {"config", hash_text(content_hash(model.source().config_text))},
-          {"weights", hash_text(weights_hash(model, pool))},
-          {"heads", join_texts(settings.selection.heads, named, ",")},
-          {"measures", join_texts(settings.measures, versioned, ",")},
-          {"corpus", corpus_identity(settings.corpus, pool)},
-          {"batch_tokens", std::to_string(settings.corpus.batch_tokens)},
-          {"max_length", or_none(settings.corpus.max_length)},
-          {"stride", or_none(settings.corpus.stride)},
-          {"seed", std::to_string(settings.seed)},
-          {"skip_bad", fmt::format("{}", settings.corpus.skip_bad)},
-          {"fold_subtypes", fmt::format("{}", settings.fold_subtypes)},
-          {"null_model", std::to_string(settings.null_models)},
-          {"null_shuffle", std::to_string(settings.null_shuffles)},
-          {"frequencies", frequencies}};
+  StudyIdentity identity = {{"state", kStateFormat},
+                            {"config", hash_text(content_hash(model.source().config_text))},
+                            {"weights", hash_text(weights_hash(model, pool))},
+                            {"heads", join_texts(settings.selection.heads, named, ",")},
+                            {"measures", join_texts(settings.measures, versioned, ",")},
+                            {"corpus", corpus_identity(settings.corpus, pool)},
+                            {"batch_tokens", std::to_string(settings.corpus.batch_tokens)},
+                            {"max_length", or_none(settings.corpus.max_length)},
+                            {"stride", or_none(settings.corpus.stride)},
+                            {"seed", std::to_string(settings.seed)},
+                            {"skip_bad", fmt::format("{}", settings.corpus.skip_bad)},
+                            {"fold_subtypes", fmt::format("{}", settings.fold_subtypes)},
+                            {"null_model", std::to_string(settings.null_models)},
+                            {"null_shuffle", std::to_string(settings.null_shuffles)},
+                            {"frequencies", frequencies}};
+  if (!settings.removes_heads()) return identity;
+  const AblationSettings& ablation = settings.ablation;
+  std::string sets, mean_from = "the corpus";
+  for (const RemovedSet& set : ablation.sets) {
+    sets += fmt::format("{}={}", set.name, join_texts(set.heads, named, "+"));
+    for (const std::uint64_t layer : set.mlps) sets += fmt::format(" mlp {}", layer);
+    sets += ';';
+  }
+  if (!ablation.mean_from.empty())
+    mean_from = corpus_identity({.files = ablation.mean_from, .max_length = {}, .stride = {}}, pool);
+  identity.insert(
+      identity.end(),
+      {{"replace", std::string(name_of(ablation.replacement))},
+       {"by_position", fmt::format("{}", ablation.by_position)},
+       {"mean_from", mean_from},
+       {"sets", fmt::format("{} ({})", ablation.sets.size(), hash_text(content_hash(sets)))},
+       {"mask_rate", fmt::format("{}", ablation.mask_rate)},
+       {"answer", ablation.answer ? fmt::format("{} not {}", ablation.answer->right, ablation.answer->wrong)
+                                  : "none"}});
+  return identity;
 }
 
 StudyHeader plain_header(const StudySettings& settings, const model::Model& model) {
   StudyShape shape{.heads = {}, .seed = settings.seed, .fold_subtypes = settings.fold_subtypes};
+  if (settings.removes_heads())
+    shape.ablated = std::make_shared<const std::vector<RemovedSet>>(settings.ablation.sets);
   const model::ModelConfig& config = model.config();
   for (const model::HeadId id : settings.selection.heads) {
     shape.heads.push_back({id, model::head_name(config, id), analysis::component_cell(config, id.layer),
@@ -162,7 +187,7 @@ StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progre
       header.model = analysis::model_record(input.model);
       header.model_path = input.model.name();
       for (const CorpusFile& file : settings.corpus.files) header.files.push_back(file.path.string());
-      load_layers(input.model, settings.selection);
+      load_layers(input.model, settings);
     } else if (settings.needs_frequencies() && settings.frequencies) {
       beginning.frequencies = read_frequencies(*settings.frequencies, input.vocabulary,
                                                input.model.config().embedding.vocabulary);
@@ -178,13 +203,16 @@ StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progre
     }
   });
   if (of_frequencies) require_version(*settings.frequencies, *of_frequencies);
+  if (settings.removes_heads())
+    beginning.ablation = prepare_ablation(settings.ablation, settings.corpus, settings.seed, input.model,
+                                          input.vocabulary, input.encoder, pool, progress);
   return beginning;
 }
 
 void load_weights(const StudyRun& run) {
-  const forward::Selection& selection = run.input.settings.selection;
-  load_layers(run.input.model, selection);
-  for (const model::Model& model : run.null_models) load_layers(model, selection);
+  const StudySettings& settings = run.input.settings;
+  load_layers(run.input.model, settings);
+  for (const model::Model& model : run.null_models) load_layers(model, settings);
 }
 
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {
@@ -206,12 +234,14 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
     Pool alone(1);
     StudyBlock block(model, corpus, header.shape);
     block.frequencies = run.frequencies;
+    block.ablation = run.ablation;
     const forward::Selection& selection = run.input.settings.selection;
     MeasureObserver observer(block, wanted, selection.heads);
     forward::Observer* const observers[] = {&observer};
     forward::RunContext context{.pool = alone, .warnings = raised};
     for (Measure* const measure : wanted) measure->begin(block);
-    forward::run_forward(model, batch, selection, observers, context);
+    if (!std::ranges::all_of(wanted, [](const Measure* one) { return one->runs_own_passes(); }))
+      forward::run_forward(model, batch, selection, observers, context);
     for (Measure* const measure : wanted) measure->end();
   };
   Warnings warnings;

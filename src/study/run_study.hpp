@@ -16,6 +16,7 @@
 #include "forward/run.hpp"
 #include "input/sequences.hpp"
 #include "model/model.hpp"
+#include "study/ablation.hpp"
 #include "study/corpus.hpp"
 #include "study/measure.hpp"
 #include "study/state/study_state.hpp"
@@ -33,10 +34,12 @@ struct StudySettings {
   std::size_t null_models = 0;
   std::size_t null_shuffles = 0;
   std::optional<std::string> frequencies;  // file of token frequencies; default: those in the corpus
+  AblationSettings ablation;               // for measures with MeasureRow::on_request
 
   [[nodiscard]] bool needs_frequencies() const {
     return std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
   }
+  [[nodiscard]] bool removes_heads() const { return std::ranges::any_of(measures, &MeasureRow::on_request); }
 };
 
 /// The inputs of a study. All members are borrowed.
@@ -72,6 +75,7 @@ inline void require_versions(const CorpusOptions& corpus) {
 struct StudyBeginning {
   StudyHeader header;
   std::optional<TokenFrequencies> frequencies;  // set if a measure needs them
+  std::optional<AblationData> ablation;         // set if a measure removes heads
 };
 /// Creates the header, and hashes and loads the weights. In parallel, reads token frequencies from their file
 /// or counts them in the corpus, if a measure needs them.
@@ -92,6 +96,7 @@ struct StudyRun {
   Progress& progress;
   std::span<const model::Model> null_models = {};  // the random models, [StudySettings::null_models]
   const TokenFrequencies* frequencies = nullptr;   // set if a measure needs them
+  const AblationData* ablation = nullptr;          // set if a measure removes heads
   Shard shard = {};
   /// File to which the state is written every `checkpoint_seconds`, at the end and on an interrupt.
   std::optional<std::filesystem::path> checkpoint = {};

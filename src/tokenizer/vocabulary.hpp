@@ -180,6 +180,7 @@ class Vocabulary {
   /// Returns whether a token hides a token that the model predicts: the mask_token of the tokenizer's files,
   /// otherwise [MASK] or <mask>.
   [[nodiscard]] bool is_mask(std::int64_t id) const { return mask_ == id; }
+  [[nodiscard]] std::optional<std::int64_t> mask() const { return mask_; }
   /// Returns whether a token stands for text that the vocabulary lacks: [UNK], <unk>, and single bytes of
   /// non-ASCII characters: <0x80> to <0xFF>, or "å" and the like in a byte-level vocabulary.
   [[nodiscard]] bool is_unknown(std::int64_t id) const {

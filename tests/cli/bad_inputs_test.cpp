@@ -466,7 +466,7 @@ TEST_CASE("an error is one line of at most 500 characters with its file and its 
            Row{{"study", "data/tiny-bert", "--input", "data/treebank.conllu", "--config-file", option},
                "attnctl: --measures: unsupported \"xx",
                "xx\"; known: metrics, positional, special, repeats, rare, distance, pairs, rollout, syntax, "
-               "coreference, probe, roles\n"},
+               "coreference, probe, roles, ablation, probe_ablation\n"},
        }) {
     const RunResult result = run_attnctl(row.arguments);
     CAPTURE(result.err);

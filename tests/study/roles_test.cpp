@@ -50,7 +50,8 @@ std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked)
                          .corpus = {},
                          .seed = asked.seed,
                          .null_shuffles = asked.shuffles,
-                         .frequencies = {}};
+                         .frequencies = {},
+                         .ablation = {}};
   settings.corpus.files = {
       {folder.write("corpus.jsonl", asked.text), input::InputFormat::jsonl, asked.version}};
   settings.corpus.probe.sequences = 10;

@@ -50,7 +50,9 @@ input::Sequence image_of(const std::filesystem::path& directory, const GoldenArr
 }  // namespace
 
 Golden::Golden(const std::filesystem::path& directory)
-    : directory_(directory), arrays_(checkpoint::open_checkpoint(directory / "golden.npz", warnings_)) {}
+    : directory_(directory),
+      arrays_(checkpoint::open_checkpoint(
+          std::filesystem::is_directory(directory) ? directory / "golden.npz" : directory, warnings_)) {}
 
 bool Golden::has(const std::string& name) const {
   return arrays_->find(name) != checkpoint::Checkpoint::npos;

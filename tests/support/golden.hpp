@@ -20,10 +20,10 @@ struct GoldenArray {
   std::vector<double> values;
 };
 
-/// The golden.npz of a case (tests/golden/README.md).
+/// The golden.npz of a case (tests/golden/README.md), or another NPZ file.
 class Golden {
  public:
-  explicit Golden(const std::filesystem::path& directory);
+  explicit Golden(const std::filesystem::path& directory);  // or an NPZ file
 
   [[nodiscard]] bool has(const std::string& name) const;
   /// Throws std::out_of_range if the array is missing.

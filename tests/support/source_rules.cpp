@@ -26,6 +26,7 @@ const std::map<std::string, Names>& may_include() {
       {"model", {"base", "results", "formats", "linalg", "checkpoint"}},
       {"forward", {"base", "formats", "linalg", "input", "model"}},
       {"reference", {"base", "formats", "linalg", "input", "model", "forward"}},
+      {"causal", {"base", "linalg", "input", "model", "forward"}},
       {"analysis",
        {"base", "results", "formats", "linalg", "checkpoint", "input", "model", "forward", "reference"}},
       {"textbook",
@@ -33,15 +34,15 @@ const std::map<std::string, Names>& may_include() {
         "analysis"}},
       {"study",
        {"base", "results", "formats", "linalg", "checkpoint", "tokenizer", "input", "model", "forward",
-        "analysis"}},
+        "causal", "analysis"}},
       {"inspect",
        {"base", "results", "formats", "linalg", "checkpoint", "tokenizer", "input", "model", "forward",
-        "analysis"}},
+        "causal", "analysis"}},
       {"api",
        {"base", "results", "linalg", "checkpoint", "tokenizer", "input", "model", "forward", "inspect"}},
       {"cli",
        {"base", "results", "formats", "linalg", "report", "checkpoint", "tokenizer", "input", "model",
-        "forward", "reference", "analysis", "textbook", "study", "inspect"}},
+        "forward", "reference", "causal", "analysis", "textbook", "study", "inspect"}},
   };
   return allowed;
 }

@@ -14,6 +14,7 @@
 #include "cli/commands.hpp"
 #include "cli/session.hpp"
 #include "formats/json.hpp"
+#include "inspect/patch.hpp"
 #include "study/measure.hpp"
 #include "textbook/experiments.hpp"
 
@@ -47,6 +48,7 @@ std::vector<NameGroup> all_groups() {
   add("study", "study --measures ", texts_of(study::measure_catalogue(), &study::MeasureRow::name), "",
       study::definitions());
   add("experiment", "", {}, "experiment ", textbook::definitions());
+  add("patch", "", {}, "patch, table ", {{"patches", inspect::patch_definitions()}});
   add("info", "", {}, "info, table ", analysis::summary_definitions());
   return all;
 }
@@ -91,6 +93,10 @@ constexpr auto kTables = std::to_array<TableRow>({
     {"study", "relations", "syntax"},
     {"study", "trees", "syntax"},
     {"study", "pairs", "pairs", "model PAIR"},
+    {"study", "kept", "ablation"},
+    {"study", "ablation_sentences", "ablation"},
+    {"study", "causal_roles", "ablation"},
+    {"patch", "paths", "patches"},
     {"comparison", "differences", "compare"},
     {"comparison", "roles", "compare"},
     {"plan", "shards", "plan"},

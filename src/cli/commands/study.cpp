@@ -39,6 +39,11 @@ std::string order_measures() {
 /// it. Adds a warning if no measure uses --null-model or --null-shuffle.
 std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
   std::vector<const study::MeasureRow*> measures = study::parse_measures(scope.measures);
+  if (scope.causal) {
+    measures.push_back(study::parse_measures("ablation").front());
+    std::ranges::sort(measures);  // in the order of the catalogue
+    measures.erase(std::ranges::unique(measures).begin(), measures.end());
+  }
   const bool needed = std::ranges::any_of(measures, &study::MeasureRow::needs_frequencies);
   if (scope.settings.frequencies && !needed)
     fail(Status::usage, "--frequencies: only the measure rare uses it; add rare to --measures");
@@ -63,7 +68,7 @@ std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Wa
 
 constexpr std::string_view kStudyTables =
     "heads,distributions,positional,special,repeats,rare,distance,pairs,rollout,relations,trees,coreference,"
-    "probe,roles";
+    "probe,roles,ablation,ablation_sentences,kept,probe_ablation,causal_roles";
 
 /// Throws Error(usage) if --plot names a table or column that no study has, or words that are in no title of
 /// the table `relations`.
@@ -139,7 +144,7 @@ bool reads_standard_input(const StudyScope& scope) {
   return std::ranges::any_of(scope.inputs.items, &InputItem::is_standard_input);
 }
 
-void add_study_scope(Command& command, StudyScope& scope) {
+void add_corpus_scope(Command& command, StudyScope& scope) {
   command.add(
       {{"--config-file", &scope.config_file,
         "File with lines KEY = VALUE as in TOML, where KEY is an option of this command without its dashes, "
@@ -167,14 +172,22 @@ void add_study_scope(Command& command, StudyScope& scope) {
         "Skip sentences that are invalid or too long; the results count them and list the first 100 "
         "(default: stop at the first one)"}});
   add_head_options(command, scope.selection);
+}
+
+void add_study_scope(Command& command, StudyScope& scope) {
+  add_corpus_scope(command, scope);
   const std::vector<std::string> names = texts_of(study::measure_catalogue(), &study::MeasureRow::name);
   command.add(
       "Selection",
       {{.names = "--measures",
         .target = &scope.measures,
-        .help = fmt::format("Measures to compute (default: all), of: {}", fmt::join(names, ", ")),
+        .help = fmt::format("Measures to compute (default: all but ablation and probe_ablation), of: {}",
+                            fmt::join(names, ", ")),
         .type = "LIST",
         .offered = names},
+       {"--causal", &scope.causal,
+        "Also compute the measure ablation: remove each head, and show every role beside what that does to "
+        "the loss (docs/causal.md)"},
        number("--seed", &scope.settings.seed, "Seed of the random numbers that some measures use"),
        {"--fold-subtypes", &scope.settings.fold_subtypes,
         "For the measure syntax: ignore the subtypes of relations, so that nsubj:pass counts as nsubj"},
@@ -245,6 +258,12 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   });
   check_plotted_measure(scope, measures);
   settings.measures = std::move(measures);
+  if (settings.removes_heads()) {
+    if (reads_standard_input(scope) && scope.ablation.replacement != study::Replacement::zero &&
+        scope.ablation.mean_from.empty())
+      fail(Status::usage, "--input -: the corpus is read twice; give a file, --mean-from or --replace zero");
+    settings.ablation = ablation_settings(scope, study.open, settings.selection);
+  }
   return study;
 }
 
@@ -252,6 +271,7 @@ std::vector<std::filesystem::path> study_files(const StudyScope& scope) {
   std::vector<std::filesystem::path> files = files_read(scope);
   if (scope.settings.frequencies) files.emplace_back(*scope.settings.frequencies);
   if (scope.config_file) files.emplace_back(*scope.config_file);
+  std::ranges::move(ablation_files(scope.ablation), std::back_inserter(files));
   return files;
 }
 
@@ -279,6 +299,7 @@ study::StudyState compute_study(OpenStudy& study, Session& session, const study:
                     .progress = session.progress,
                     .null_models = null_models,
                     .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr,
+                    .ablation = beginning.ablation ? &*beginning.ablation : nullptr,
                     .shard = shard,
                     .checkpoint = checkpoint.path,
                     .checkpoint_seconds = checkpoint.seconds},
@@ -313,20 +334,6 @@ void print_study_warnings(const study::StudyState& state, const Target* target, 
   }
   print_warnings(session);
 }
-
-void add_result_options(Command& command, CommandOptions& options) {
-  add_document_options(command, options.output,
-                       {"json", "jsonl", "csv", "svg", "png", "pdf", "html", "text"});
-  add_table_option(command, options.output, std::string(kStudyTables));
-  add_plot_option(command, options.output);
-  add_worker_options(command, options.run);
-}
-
-struct StudyOptions : StudyScope {
-  std::string shard;
-  std::optional<std::string> state;
-  CheckpointOptions checkpoint;
-};
 
 study::Shard parse_shard(const std::string& text) {
   if (text.empty()) return {};
@@ -364,6 +371,8 @@ std::optional<Target> study_target(const StudyOptions& options, const study::Sha
   return std::nullopt;
 }
 
+}  // namespace
+
 void run_study_command(const StudyOptions& options) {
   const study::Shard shard = parse_shard(options.shard);
   Session session(options.run);
@@ -386,6 +395,31 @@ void run_study_command(const StudyOptions& options) {
     study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
   print_study_warnings(state, target ? &*target : nullptr, session);
 }
+
+void add_shard_options(Command& command, StudyOptions& options) {
+  command.add(
+      "Shards and restarts",
+      {{"--shard", &options.shard,
+        "Compute only shard I of N, where I is from 1 to N. If N > 1, write only the state, to --state or "
+        "--checkpoint; attnctl merge computes the results from the states of all shards",
+        "I/N"},
+       {"--state", &options.state, "Write the state of the study to FILE, for attnctl merge", "FILE"},
+       {"--checkpoint", &options.checkpoint.path,
+        "Save the state to FILE while the study runs and at Ctrl-C; if FILE exists, continue from it",
+        "FILE"},
+       number("--checkpoint-every", &options.checkpoint.seconds,
+              "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
+}
+
+void add_result_options(Command& command, CommandOptions& options) {
+  add_document_options(command, options.output,
+                       {"json", "jsonl", "csv", "svg", "png", "pdf", "html", "text"});
+  add_table_option(command, options.output, std::string(kStudyTables));
+  add_plot_option(command, options.output);
+  add_worker_options(command, options.run);
+}
+
+namespace {
 
 struct MergeOptions : CommandOptions {
   std::vector<std::string> states;
@@ -516,18 +550,7 @@ Command study_command() {
   auto options = std::make_shared<StudyOptions>();
   add_model_options(command, options->model);
   add_study_scope(command, *options);
-  command.add(
-      "Shards and restarts",
-      {{"--shard", &options->shard,
-        "Compute only shard I of N, where I is from 1 to N. If N > 1, write only the state, to --state or "
-        "--checkpoint; attnctl merge computes the results from the states of all shards",
-        "I/N"},
-       {"--state", &options->state, "Write the state of the study to FILE, for attnctl merge", "FILE"},
-       {"--checkpoint", &options->checkpoint.path,
-        "Save the state to FILE while the study runs and at Ctrl-C; if FILE exists, continue from it",
-        "FILE"},
-       number("--checkpoint-every", &options->checkpoint.seconds,
-              "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
+  add_shard_options(command, *options);
   add_result_options(command, *options);
   const auto line = [](const study::MeasureRow& row) {
     return fmt::format("  {:<10} {}\n", row.name, row.description);

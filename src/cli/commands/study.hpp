@@ -13,14 +13,39 @@
 // The options and the run of a study, which `study`, `plan` and `compare` share.
 namespace attnctl::cli {
 
+/// The options of measures that remove heads.
+struct AblationOptions {
+  study::Replacement replacement = study::Replacement::mean;
+  bool by_position = false;
+  std::vector<std::string> mean_from;
+  std::vector<std::string> sets = {"head"};
+  std::string groups;  // --groups FILE
+  std::string order;   // --order FILE:COLUMN
+  std::size_t steps = 10;
+  std::size_t null_sets = 10;
+  double mask_rate = 0.15;
+  std::optional<std::string> answer, wrong;
+};
+
 struct StudyScope : CommandOptions {
   std::string measures;
+  bool causal = false;  // also the measure ablation
+  AblationOptions ablation;
   std::optional<std::string> config_file;
   std::optional<std::size_t> batch_tokens;
   study::StudySettings settings;  // the settings from options; open_study() sets the others
 };
 /// Adds the options of the corpus, the heads and the measures, without MODEL.
 void add_study_scope(Command& command, StudyScope& scope);
+/// Adds the options of the corpus and the heads.
+void add_corpus_scope(Command& command, StudyScope& scope);
+
+/// Returns the settings of a run that removes heads. Throws Error(usage) for options that do not fit
+/// together, for --answer or --wrong that is not one token, and for unknown heads in --groups or --order.
+[[nodiscard]] study::AblationSettings ablation_settings(const StudyScope& scope, OpenModel& open,
+                                                        const forward::Selection& selection);
+/// Returns the files that the options of an ablation name.
+[[nodiscard]] std::vector<std::filesystem::path> ablation_files(const AblationOptions& options);
 
 /// Returns whether the corpus comes from standard input, so that it can be read only once.
 [[nodiscard]] bool reads_standard_input(const StudyScope& scope);
@@ -48,6 +73,17 @@ struct CheckpointOptions {
   std::optional<std::string> path;
   double seconds = 60;  // shortest time between two checkpoints
 };
+/// The options of `study` and `ablate`.
+struct StudyOptions : StudyScope {
+  std::string shard;
+  std::optional<std::string> state;
+  CheckpointOptions checkpoint;
+};
+void add_shard_options(Command& command, StudyOptions& options);
+/// Adds the options of the output and of the resources.
+void add_result_options(Command& command, CommandOptions& options);
+void run_study_command(const StudyOptions& options);
+
 /// Computes a shard of a study, or continues the one in the checkpoint, if this file exists.
 [[nodiscard]] study::StudyState compute_study(OpenStudy& study, Session& session,
                                               const study::Shard& shard = {},

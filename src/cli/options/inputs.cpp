@@ -235,6 +235,19 @@ input::TextInput text_input(const InputItem& item) {
   return {{}, std::move(text), item.pair, std::nullopt};
 }
 
+std::int64_t answer_token(const std::string& option, const std::string& text, OpenModel& open) {
+  if (const auto id = open.vocabulary.id(text)) return *id;
+  const input::Sequence sequence = open.encoder.encode({.id = "", .text = text, .pair = {}, .words = {}});
+  std::vector<std::int64_t> ids;
+  for (std::size_t i = 0; i < sequence.ids.size(); ++i)
+    if (sequence.special.empty() || sequence.special[i] == 0) ids.push_back(sequence.ids[i]);
+  if (ids.size() == 1) return ids.front();
+  std::vector<std::string> tokens;
+  for (const std::int64_t id : ids) tokens.push_back(in_quotes(open.vocabulary.token(id).value_or("")));
+  fail(Status::usage, "{} {}: got {} ({}), need a text of one token, or a token of the vocabulary", option,
+       in_quotes(text), counted(ids.size(), "token"), shown(fmt::format("{}", fmt::join(tokens, " "))));
+}
+
 input::InputFormat input_format(const std::string& path, const InputOptions& options) {
   const std::string& given = options.input_format;
   if (path == "-" && given.empty()) return input::guess_format(first_line_of_standard_input());

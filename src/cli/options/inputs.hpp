@@ -69,6 +69,10 @@ template <typename T>
 /// Error(environment) if a file cannot be read.
 [[nodiscard]] input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
+/// Returns the id of a token of the vocabulary, or of a text that is one token. Throws Error(usage), which
+/// names `option`, for any other text.
+[[nodiscard]] std::int64_t answer_token(const std::string& option, const std::string& text, OpenModel& open);
+
 /// Returns the format of --input-format, if given; otherwise that of the extension of `path` before .gz or
 /// .zst, or of the first line of "-", standard input. Throws Error(bad_input) for other extensions.
 [[nodiscard]] input::InputFormat input_format(const std::string& path, const InputOptions& options);

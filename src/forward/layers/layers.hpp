@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -83,11 +84,14 @@ struct MlpBuffers {
   Buffer normed, inner, gate, out;
 };
 
+/// Changes the rows [first_row, first_row + term.rows) of the term that an MLP adds to the residual stream.
+using EditMlp = std::function<void(std::size_t first_row, MatrixView<float> term)>;
+
 /// Adds the output of the layer's MLP or experts to x [rows, d_model], with the norms and the residual
 /// multiplier of the layer. Does nothing if the layer has no MLP. Appends the experts of each row to `routes`
-/// if `routes` is not null and the layer has experts.
+/// if `routes` is not null and the layer has experts. `edit` may be empty.
 void add_mlp(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
-             MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes);
+             MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes, const EditMlp& edit);
 
 /// Writes the input of the first layer, x [block.rows, d_model]: the sum of token or patch, token type and
 /// position embeddings, with the norm and the projection of the model. If the Block belongs to the decoder,

@@ -127,7 +127,8 @@ void run_experts(Pool& pool, const model::LayerConfig& config, const model::Laye
 }
 
 void add_mlp_of_rows(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
-                     MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes) {
+                     MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes,
+                     const std::function<void(MatrixView<float>)>& edit) {
   MatrixView<const float> input = x;
   if (config.place == model::NormPlace::stream) apply_norm(pool, config.norm, weights.mlp_norm, x, x);
   if (config.place == model::NormPlace::pre || config.place == model::NormPlace::both) {
@@ -135,9 +136,11 @@ void add_mlp_of_rows(Pool& pool, const model::LayerConfig& config, const model::
     apply_norm(pool, config.norm, weights.mlp_norm, x, normed);
     input = normed;
   }
-  // An output that is normalised or scaled, or that several experts compute, is not added to x directly.
-  const bool separate = config.place == model::NormPlace::output || config.place == model::NormPlace::both ||
-                        config.residual_multiplier != 1 || config.experts.count > 0;
+  // An output that is edited, normalised or scaled, or that several experts compute, is not added to x
+  // directly.
+  const bool separate = edit || config.place == model::NormPlace::output ||
+                        config.place == model::NormPlace::both || config.residual_multiplier != 1 ||
+                        config.experts.count > 0;
   const MatrixView<float> out = separate ? buffers.out.take(x.rows, x.cols) : x;
   if (config.experts.count > 0) {
     run_experts(pool, config, weights, buffers, input, out, routes);
@@ -148,6 +151,7 @@ void add_mlp_of_rows(Pool& pool, const model::LayerConfig& config, const model::
     if (config.place == model::NormPlace::output) apply_norm(pool, config.norm, weights.mlp_norm, out, out);
     if (config.place == model::NormPlace::both)
       apply_norm(pool, config.norm, weights.mlp_output_norm, out, out);
+    if (edit) edit(out);
     add_rows(pool, out, x, config.residual_multiplier);
   }
   if (config.place == model::NormPlace::post) apply_norm(pool, config.norm, weights.mlp_norm, x, x);
@@ -156,11 +160,14 @@ void add_mlp_of_rows(Pool& pool, const model::LayerConfig& config, const model::
 }  // namespace
 
 void add_mlp(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
-             MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes) {
+             MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes,
+             const EditMlp& edit) {
   if (config.mlp.width == 0) return;
   for (std::size_t first = 0; first < x.rows; first += kMlpRows) {
+    std::function<void(MatrixView<float>)> edit_rows;
+    if (edit) edit_rows = [&edit, first](MatrixView<float> term) { edit(first, term); };
     add_mlp_of_rows(pool, config, weights, buffers, x.row_range(first, std::min(kMlpRows, x.rows - first)),
-                    routes);
+                    routes, edit_rows);
   }
 }
 

@@ -17,6 +17,12 @@ struct WeightMoments {
   float largest = 0;           // maximum of w_j
 };
 
+/// The largest element of x, and the sum of e^(x - largest). ln sum e^x is largest + ln(sum).
+struct ExpSum {
+  float largest = 0;
+  double sum = 0;
+};
+
 /// Vector kernels, compiled for several instruction sets and chosen at run time. With one instruction set,
 /// the order of summation does not depend on the number of threads or on the alignment of a row.
 ///
@@ -57,6 +63,10 @@ struct Kernels {
   /// Returns the moments of a row of weights, added like sum_x_log_x. Weights must not be negative. If a
   /// weight is NaN or infinite, the sums are not finite.
   WeightMoments (*weight_moments)(std::span<const float> weights, std::ptrdiff_t offset);
+  /// Return the sum of x, of e^(x - largest element), and of w (a - b), added like sum_x_log_x.
+  double (*sum)(std::span<const float> x);
+  ExpSum (*exp_sum)(std::span<const float> x);
+  double (*weighted_difference)(std::span<const float> w, std::span<const float> a, std::span<const float> b);
   bool (*all_finite)(std::span<const float> x);  // returns true if x has no NaN and no infinity
 };
 

@@ -182,7 +182,7 @@ struct VectorKernels {
                          float eps, std::span<float> out) {
     const std::size_t n = x.size();
     const auto count = static_cast<double>(n);
-    const double sum_x = sum_of(x.data(), n, 0, [](const Batch& sum, const Batch& v) { return sum + v; });
+    const double sum_x = sum(x);
     const auto mean = static_cast<float>(sum_x / count);
     const DeviationSums about = moments(x.data(), n, mean);
     const double rest = about.sum / count;
@@ -316,6 +316,39 @@ struct VectorKernels {
     return moments;
   }
 
+  static double sum(std::span<const float> x) {
+    return sum_of(x.data(), x.size(), 0, [](const Batch& total, const Batch& v) { return total + v; });
+  }
+
+  static ExpSum exp_sum(std::span<const float> x) {
+    const float largest = max_of(x.data(), x.size());
+    const Batch shift(largest);
+    return {largest, sum_of(x.data(), x.size(), -std::numeric_limits<float>::infinity(),
+                            [&](const Batch& total, const Batch& v) {
+                              return total + Math::exp_of_negative(v - shift);
+                            })};
+  }
+
+  static double weighted_difference(std::span<const float> w, std::span<const float> a,
+                                    std::span<const float> b) {
+    double total = 0;
+    for (std::size_t begin = 0; begin < w.size(); begin += kSumBlock) {
+      const std::size_t end = end_of_block(begin, w.size());
+      Batch part(0.0F);
+      std::size_t i = begin;
+      for (; i + kLanes <= end; i += kLanes)
+        part = Simd::fma(load(w.data() + i), load(a.data() + i) - load(b.data() + i), part);
+      if (i < end) {
+        const auto rest = [&](std::span<const float> of) {
+          return Simd::load_part(of.data() + i, end - i, 0);
+        };
+        part = Simd::fma(rest(w), rest(a) - rest(b), part);
+      }
+      total += Simd::sum(part);
+    }
+    return total;
+  }
+
   static bool all_finite(std::span<const float> x) {
     // A lane is NaN if one of its elements is not finite, otherwise 0.
     Batch all[PartialSums::kCount] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
@@ -342,6 +375,9 @@ struct VectorKernels {
             sum_x_log_x,
             sum_x_log_x_of_sum,
             weight_moments,
+            sum,
+            exp_sum,
+            weighted_difference,
             all_finite};
   }
 };

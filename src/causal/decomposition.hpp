@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/matrix_view.hpp"
+#include "causal/recording.hpp"
+#include "forward/run.hpp"
+#include "model/model.hpp"
+
+// Exact sums: a logit, and the score of a query and a key, as sums over what wrote into the residual stream.
+namespace attnctl::causal {
+
+/// A part of the residual stream: the embedding, what a head or an MLP wrote, or what biases and norms added.
+struct Writer {
+  enum class Origin { embedding, head, attention_bias, mlp, norm_bias };
+  Origin kind = Origin::embedding;
+  std::size_t layer = 0;  // of all kinds but the embedding
+  std::size_t head = 0;   // of a head
+};
+
+/// The residual stream of one token before a layer, or before the final norm, as a sum of parts.
+struct StreamParts {
+  std::vector<Writer> writers;
+  OwnedMatrix<double> parts;  // [writers, d_model]
+};
+
+/// Returns the parts of the stream of the token at `position` before the attention of `layer` (before its
+/// norm, except for NormPlace::stream), or before the final norm if `layer` is the number of layers. A norm
+/// that the stream passes on the way is linear with its scale frozen; what its bias adds is a part.
+/// `recorded` must have the terms of the MLPs. In an encoder-decoder model, the stream is that of the
+/// decoder, and `layer` must belong to it.
+[[nodiscard]] StreamParts stream_parts(const model::Model& model, const RecordedSequence& recorded,
+                                       std::size_t position, std::size_t layer, Pool& pool);
+
+/// The logits of some tokens at one position, as sums over writers, with the scale of the final norm, the
+/// activation of the head and the soft cap frozen at the values that they have.
+struct LogitParts {
+  std::vector<Writer> writers;
+  OwnedMatrix<double> parts;     // [writers, tokens]
+  std::vector<double> constant;  // [tokens], from the biases of the final norm and of the output head
+};
+[[nodiscard]] LogitParts logit_parts(const model::Model& model, const RecordedSequence& recorded,
+                                     std::size_t position, std::span<const std::int64_t> tokens, Pool& pool);
+
+/// The score of a query and a key of one head, before positions and masks are added: scale q k^T as a sum
+/// over pairs of writers. The last row and column belong to the biases of the norm and of the projections.
+struct ScoreParts {
+  std::vector<Writer> query_writers, key_writers;
+  OwnedMatrix<double> parts;  // [query writers + 1, key writers + 1]
+};
+/// Throws Error(bad_input) for linear attention and clamped projections, whose scores are no such sums.
+[[nodiscard]] ScoreParts score_parts(const model::Model& model, const RecordedSequence& recorded,
+                                     model::HeadId head, std::size_t query, std::size_t key, Pool& pool);
+
+/// Returns "embedding", "2.1", "mlp 2", "bias 2" and the like.
+[[nodiscard]] std::string name_of(const Writer& writer, const model::ModelConfig& config);
+
+}  // namespace attnctl::causal

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/matrix_view.hpp"
+#include "causal/recording.hpp"
+#include "forward/run.hpp"
+#include "input/batch.hpp"
+#include "model/model.hpp"
+
+// Replacement values for the z of a head that come from a part of another pass: its pattern, its values, or
+// what an earlier head sends to it.
+namespace attnctl::causal {
+
+/// The pattern and the values of one head for one sequence.
+struct HeadParts {
+  OwnedMatrix<float> pattern;  // [n, m]
+  OwnedMatrix<float> values;   // [m, v]
+};
+
+/// Returns the pattern and the values of each head, [layers][heads]. The batch must have one sequence.
+[[nodiscard]] std::vector<std::vector<HeadParts>> record_parts(const model::Model& model,
+                                                               const input::Batch& batch,
+                                                               forward::RunContext& context);
+
+/// Returns z = pattern values [n, v], added in float64.
+[[nodiscard]] OwnedMatrix<float> weighted_values(MatrixView<const float> pattern,
+                                                 MatrixView<const float> values);
+
+/// One of the three inputs of a head.
+enum class HeadInput { query, key, value };
+
+/// Returns true if later layers read the output of each head as a term of a sum: no norm comes after the sum
+/// or after the output projection, and there is no decoder.
+[[nodiscard]] bool has_additive_stream(const model::ModelConfig& config);
+
+/// Returns the z [n, v] that head `to` has if its queries, its keys or its values read a residual stream in
+/// which the z of the earlier head `from` is `z` instead of the recorded one. All else is as recorded: other
+/// heads and the MLPs between the two do not see the change (Wang et al. 2022, appendix B). The batch must
+/// have the recorded sequence only, and has_additive_stream() must be true.
+[[nodiscard]] OwnedMatrix<float> z_after_path(const model::Model& model, const input::Batch& batch,
+                                              const RecordedSequence& recorded, model::HeadId from,
+                                              MatrixView<const float> z, model::HeadId to, HeadInput input,
+                                              forward::RunContext& context);
+
+}  // namespace attnctl::causal

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/ranges.h>
+
+#include "base/files/input_file.hpp"
+#include "cli/commands.hpp"
+#include "cli/commands/study.hpp"
+#include "formats/json.hpp"
+#include "study/ablation.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+constexpr std::size_t kLargestDocument = std::size_t{1} << 28;
+const std::vector<std::string> kSetKinds = {"head", "pair", "layer", "mlp", "group", "keep"};
+
+/// Returns the heads of a list of names. `where` names the list in errors.
+std::vector<model::HeadId> named_heads(const std::vector<std::string>& names, const std::string& where,
+                                       const model::ModelConfig& config) {
+  if (names.empty()) fail(Status::usage, "{}: got no heads; need a list of heads such as \"0.1\"", where);
+  return inspect::select_heads({.component = "",
+                                .layers = "",
+                                .heads = fmt::format("{}", fmt::join(names, ",")),
+                                .option = where},
+                               config)
+      .heads;
+}
+
+nlohmann::ordered_json read_document(const std::string& path) {
+  return formats::parse_json(escaped(path), read_file(path, kLargestDocument));
+}
+
+/// Returns the rows of a list of records in a document, such as "roles".
+const nlohmann::ordered_json* rows_of(const nlohmann::ordered_json& document, const std::string& table) {
+  const auto found = document.is_object() ? document.find(table) : document.end();
+  return found != document.end() && found->is_array() ? &*found : nullptr;
+}
+
+/// Returns the groups of --groups FILE: an object of lists of heads, or the roles of a study.
+std::vector<study::NamedHeads> read_groups(const std::string& path, const model::ModelConfig& config) {
+  const nlohmann::ordered_json document = read_document(path);
+  std::vector<std::pair<std::string, std::vector<std::string>>> named;
+  if (const auto* const roles = rows_of(document, "roles")) {
+    std::map<std::string, std::size_t> places;
+    for (const auto& row : *roles) {
+      if (!row.is_object() || !row.contains("role") || !row["role"].is_string() || !row.contains("name"))
+        continue;
+      const auto role = row["role"].get<std::string>();
+      const auto [place, added] = places.try_emplace(role, named.size());
+      if (added) named.emplace_back(role, std::vector<std::string>());
+      const auto head = row["name"].get<std::string>();
+      std::vector<std::string>& heads = named[place->second].second;
+      if (std::ranges::find(heads, head) == heads.end()) heads.push_back(head);
+    }
+  } else if (document.is_object()) {
+    for (const auto& [name, list] : document.items()) {
+      const auto is_text = [](const auto& item) { return item.is_string(); };
+      if (!list.is_array() || !std::ranges::all_of(list, is_text)) {
+        fail(
+            Status::bad_input,
+            "{}: /{}: need a list of heads such as [\"0.1\", \"2.3\"], or the JSON document of attnctl study "
+            "with the measure roles",
+            escaped(path), shown(name));
+      }
+      named.emplace_back(name, list.template get<std::vector<std::string>>());
+    }
+  }
+  if (named.empty())
+    fail(Status::bad_input,
+         "{}: the file has no groups; need {{\"NAME\": [\"0.1\", \"2.3\"]}}, or the JSON document of attnctl "
+         "study with the measure roles",
+         escaped(path));
+  std::vector<study::NamedHeads> groups;
+  for (const auto& [name, heads] : named)
+    groups.push_back({name, named_heads(heads, fmt::format("{}: {}", escaped(path), shown(name)), config)});
+  return groups;
+}
+
+/// Returns the selected heads in the order of --order FILE:COLUMN: a column of the list `heads` of a
+/// document, from the largest value to the smallest. Heads without a value come last.
+std::vector<model::HeadId> read_order(const std::string& given, const model::ModelConfig& config,
+                                      const forward::Selection& selection) {
+  const std::size_t colon = given.rfind(':');
+  if (colon == std::string::npos || colon + 1 == given.size())
+    fail(Status::usage, "--order: got {}, need FILE:COLUMN, such as heads.json:loss_change",
+         in_quotes(given));
+  const std::string path = given.substr(0, colon), column = given.substr(colon + 1);
+  const nlohmann::ordered_json document = read_document(path);
+  const auto* const rows = rows_of(document, "heads");
+  if (rows == nullptr)
+    fail(Status::bad_input,
+         "{}: the document has no list \"heads\"; need the JSON of attnctl analyze, weights, study or ablate",
+         escaped(path));
+  std::map<std::string, double> values;
+  for (const auto& row : *rows) {
+    if (!row.is_object() || !row.contains("name") || !row["name"].is_string()) continue;
+    const auto found = row.find(column);
+    if (found != row.end() && found->is_number())
+      values[row["name"].get<std::string>()] = found->get<double>();
+  }
+  if (values.empty())
+    fail(Status::bad_input, "{}: no head has a number in the column {}; give another column", escaped(path),
+         in_quotes(column));
+  std::vector<model::HeadId> order = selection.heads;
+  const auto value_of = [&](model::HeadId id) {
+    const auto found = values.find(model::head_name(config, id));
+    return found == values.end() ? -std::numeric_limits<double>::infinity() : found->second;
+  };
+  std::ranges::stable_sort(order, std::ranges::greater(), value_of);
+  return order;
+}
+
+void add_ablation_options(Command& command, AblationOptions& options) {
+  command.add(
+      "Removal",
+      {choice("--replace", options.replacement, {"zero", "mean", "resample"},
+              "What takes the place of the output z of a removed head, or of the output of a removed MLP: 0; "
+              "its mean over the corpus; or its values in another, randomly chosen input (default: mean)"),
+       {.names = "--mean-from",
+        .target = &options.mean_from,
+        .help = "For --replace mean and resample: files of texts to use instead of the corpus",
+        .type = "FILE"},
+       {"--by-position", &options.by_position,
+        "For --replace mean: use a mean for each position instead of one for all positions"},
+       {.names = "--sets",
+        .target = &options.sets,
+        .help =
+            "What is removed: each head; each pair of heads; all heads of each layer; each MLP; each group "
+            "of --groups; or all heads except for the first ones of --order (keep)",
+        .type = "LIST",
+        .show_default = true,
+        .split = true,
+        .allowed = kSetKinds},
+       {"--groups", &options.groups,
+        "Groups of heads to remove together: a JSON file {\"NAME\": [\"0.1\", \"2.3\"]}, or the JSON "
+        "document "
+        "of attnctl study, whose roles are the groups; adds group to --sets",
+        "FILE"},
+       {"--order", &options.order,
+        "Order of the heads for --sets keep: a JSON document of attnctl and a column of its heads, such as "
+        "heads.json:loss_change; the head with the largest value is kept longest; adds keep to --sets",
+        "FILE:COLUMN"},
+       number("--steps", &options.steps, "For --sets keep: number of sets, from no head kept on", positive()),
+       number("--null-sets", &options.null_sets,
+              "Number of random sets with which each layer, group and step of keep is compared",
+              Range{0, 10'000}),
+       number("--mask-rate", &options.mask_rate,
+              "For models that predict masked tokens: share of the tokens of a sentence that are masked and "
+              "scored, at least one",
+              Range{0.0, 1.0}),
+       {.names = "--answer",
+        .target = &options.answer,
+        .help = "Also measure the change of the logit of this token minus that of --wrong, at the last token "
+                "of each sentence, or at its mask token",
+        .type = "TOKEN",
+        .needs = "--wrong"},
+       {.names = "--wrong",
+        .target = &options.wrong,
+        .help = "The token with which --answer is compared",
+        .type = "TOKEN",
+        .needs = "--answer"}});
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> ablation_files(const AblationOptions& options) {
+  std::vector<std::filesystem::path> files(options.mean_from.begin(), options.mean_from.end());
+  if (!options.groups.empty()) files.emplace_back(options.groups);
+  if (!options.order.empty()) files.emplace_back(options.order.substr(0, options.order.rfind(':')));
+  return files;
+}
+
+study::AblationSettings ablation_settings(const StudyScope& scope, OpenModel& open,
+                                          const forward::Selection& selection) {
+  const AblationOptions& options = scope.ablation;
+  const model::ModelConfig& config = open.model.config();
+  study::SetRequest request{.kinds = options.sets,
+                            .groups = {},
+                            .order = {},
+                            .steps = options.steps,
+                            .null_sets = options.null_sets,
+                            .seed = scope.settings.seed};
+  const auto use = [&](const char* kind, const std::string& option, const char* name) {
+    const bool listed = std::ranges::find(request.kinds, kind) != request.kinds.end();
+    if (listed && option.empty()) fail(Status::usage, "--sets {}: needs {}", kind, name);
+    if (!listed && !option.empty()) request.kinds.emplace_back(kind);
+    return !option.empty();
+  };
+  if (use("group", options.groups, "--groups FILE")) request.groups = read_groups(options.groups, config);
+  if (use("keep", options.order, "--order FILE:COLUMN"))
+    request.order = read_order(options.order, config, selection);
+  if (options.by_position && options.replacement != study::Replacement::mean)
+    fail(Status::usage, "--by-position: only --replace mean uses it; remove one of the two");
+  if (!options.mean_from.empty() && options.replacement == study::Replacement::zero)
+    fail(Status::usage, "--mean-from: --replace zero uses no corpus; remove one of the two");
+  study::AblationSettings settings{.replacement = options.replacement,
+                                   .by_position = options.by_position,
+                                   .mean_from = {},
+                                   .sets = study::removed_sets(config, selection, request),
+                                   .mask_rate = options.mask_rate,
+                                   .answer = {}};
+  for (const std::string& path : options.mean_from)
+    settings.mean_from.push_back({path, input_format(path, scope.inputs), version_of_file(path)});
+  if (options.answer)
+    settings.answer = causal::AnswerTokens{answer_token("--answer", *options.answer, open),
+                                           answer_token("--wrong", *options.wrong, open)};
+  return settings;
+}
+
+Command ablate_command() {
+  Command command{.name = "ablate", .about = "Remove heads and measure what the model then predicts worse"};
+  struct AblateOptions : StudyOptions {
+    bool probe = false;
+  };
+  auto options = std::make_shared<AblateOptions>();
+  add_model_options(command, options->model);
+  add_corpus_scope(command, *options);
+  add_ablation_options(command, options->ablation);
+  command.add(
+      "Removal",
+      {{"--probe", &options->probe,
+        "Also measure the change of the loss on random tokens that are repeated, which a model can "
+        "only predict by copying"},
+       number("--seed", &options->settings.seed,
+              "Seed of the random sets, of the masked tokens, of the chosen inputs and of intervals")});
+  add_shard_options(command, *options);
+  add_result_options(command, *options);
+  command.footer =
+      "docs/causal.md explains the results and their limits.\n"
+      "Examples:\n"
+      "  attnctl ablate data/tiny-llama --input data/tiny-llama/sentences.jsonl --format text\n"
+      "  attnctl ablate data/tiny-llama --input data/tiny-llama/sentences.jsonl --probe --replace zero | jq "
+      "'.probe_ablation[0].loss_change'\n"
+      "  attnctl ablate data/tiny-bert --input data/tiny-bert/sentences.jsonl --sets layer,mlp --format csv "
+      "--table ablation";
+  command.action = [options] {
+    options->measures = options->probe ? "ablation,probe_ablation" : "ablation";
+    run_study_command(*options);
+  };
+  return command;
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,156 @@
+#include "inspect/patch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/options/inputs.hpp"
+#include "cli/session.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+struct PatchOptions : CommandOptions {
+  std::optional<std::string> clean, corrupt, clean_ids, corrupt_ids;
+  std::optional<std::string> answer, wrong;
+  std::vector<std::string> parts = {"z"};
+  std::vector<std::string> paths;
+  std::string into = "corrupt";
+  bool by_position = false;
+};
+
+/// Returns the input of --NAME TEXT or --NAME-ids IDS.
+input::Sequence patch_input(const std::string& name, const std::optional<std::string>& text,
+                            const std::optional<std::string>& ids, OpenModel& open) {
+  if (text.has_value() == ids.has_value())
+    fail(Status::usage, "--{0}: need a text (--{0} TEXT) or token ids (--{0}-ids IDS)", name);
+  input::Batch batch;
+  if (text) {
+    batch.sequences.push_back(open.encoder.encode({.id = name, .text = *text, .pair = {}, .words = {}}));
+  } else {
+    batch.sequences.emplace_back().id = name;
+    batch.sequences.front().ids = input::parse_ids(*ids, "--" + name + "-ids");
+  }
+  if (open.model.config().embedding.token_types == 0) batch.sequences.front().token_type_ids.clear();
+  input::finish_batch(batch, open.vocabulary);
+  forward::check_batch(open.model, batch);
+  return batch.sequences.front();
+}
+
+/// Returns the two heads of a path "0.1->2.3".
+std::pair<model::HeadId, model::HeadId> parse_path(const std::string& text,
+                                                   const model::ModelConfig& config) {
+  const std::size_t arrow = text.find("->");
+  if (arrow == std::string::npos)
+    fail(Status::usage, "--path {}: need FROM->TO, such as '0.1->2.3'", escaped(text));
+  const auto head = [&](const std::string& name) {
+    const auto heads =
+        inspect::select_heads({.component = "", .layers = "", .heads = name, .option = "--path"}, config)
+            .heads;
+    if (heads.size() != 1) fail(Status::usage, "--path {}: need one head on each side", escaped(text));
+    return heads.front();
+  };
+  const std::pair path = {head(text.substr(0, arrow)), head(text.substr(arrow + 2))};
+  if (path.first.layer >= path.second.layer)
+    fail(Status::usage, "--path {}: need a head and a head of a later layer", escaped(text));
+  return path;
+}
+
+void patch(const PatchOptions& options) {
+  const Target target = resolve_target(options.output, files_read(options));
+  Session session(options.run);
+  OpenModel open = open_model(options.model, session.warnings);
+  const model::ModelConfig& config = open.model.config();
+  inspect::PatchRequest request{.clean = patch_input("clean", options.clean, options.clean_ids, open),
+                                .corrupt = patch_input("corrupt", options.corrupt, options.corrupt_ids, open),
+                                .selection = inspect::select_heads(options.selection, config, false),
+                                .parts = {},
+                                .by_position = options.by_position,
+                                .into_clean = options.into == "clean"};
+  for (const inspect::PatchedPart part :
+       {inspect::PatchedPart::z, inspect::PatchedPart::pattern, inspect::PatchedPart::value})
+    if (std::ranges::count(options.parts, name_of(part)) > 0) request.parts.push_back(part);
+  if (options.answer)
+    request.answer = causal::AnswerTokens{answer_token("--answer", *options.answer, open),
+                                          answer_token("--wrong", *options.wrong, open)};
+  for (const std::string& path : options.paths) request.paths.push_back(parse_path(path, config));
+  ResultWriter writer(target, options.output, session);
+  forward::RunContext context = session.context();
+  context.progress = nullptr;  // many short passes
+  Results results = inspect::patch_heads(request, open, context);
+  open.encoder.checks.warn(session.warnings);
+  writer.write("attnctl.patch/2", std::move(results));
+  print_warnings(session);
+}
+
+}  // namespace
+
+Command patch_command() {
+  Command command{.name = "patch",
+                  .about = "Put parts of heads from one run into another and measure what that restores"};
+  auto options = std::make_shared<PatchOptions>();
+  add_model_options(command, options->model);
+  const std::vector<std::string> parts = {"z", "pattern", "value"};
+  command.add(
+      "Inputs",
+      {{"--clean", &options->clean, "Text that the model answers rightly", "TEXT"},
+       {"--corrupt", &options->corrupt, "The same text with a change that changes the answer; as many tokens",
+        "TEXT"},
+       {"--clean-ids", &options->clean_ids, "Token ids to use instead of --clean, such as 1,15,27", "IDS"},
+       {"--corrupt-ids", &options->corrupt_ids, "Token ids to use instead of --corrupt", "IDS"},
+       {.names = "--answer",
+        .target = &options->answer,
+        .help = "The right answer: one token (default: the most probable token of the clean run)",
+        .type = "TOKEN",
+        .needs = "--wrong"},
+       {.names = "--wrong",
+        .target = &options->wrong,
+        .help = "The wrong answer (default: the most probable token of the corrupt run)",
+        .type = "TOKEN",
+        .needs = "--answer"}});
+  add_head_options(command, options->selection);
+  command.add(
+      "Patches",
+      {{.names = "--parts",
+        .target = &options->parts,
+        .help =
+            "Parts of a head to patch: its output z, its pattern (with its own values), or its values (with "
+            "its own pattern)",
+        .type = "LIST",
+        .show_default = true,
+        .split = true,
+        .allowed = parts},
+       {"--by-position", &options->by_position, "Also patch z at each position separately"},
+       {.names = "--into",
+        .target = &options->into,
+        .help = "The run that receives the parts of the other one",
+        .type = "corrupt|clean",
+        .show_default = true,
+        .allowed = {"corrupt", "clean"}},
+       {.names = "--path",
+        .target = &options->paths,
+        .help = "Patch the z of head FROM only for the queries, the keys and the values of head TO of a "
+                "later layer",
+        .type = "FROM->TO"}});
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
+  add_table_option(command, options->output, "patches,paths");
+  options->output.default_table = "patches";
+  add_worker_options(command, options->run);
+  command.footer =
+      "docs/causal.md explains the results and their limits.\n"
+      "Examples:\n"
+      "  attnctl patch data/tiny-llama --clean \"the red cat saw the red\" --corrupt \"the old cat saw the "
+      "old\" "
+      "--format text\n"
+      "  attnctl patch data/tiny-llama --clean \"the red cat saw the red\" --corrupt \"the old cat saw the "
+      "old\" "
+      "--parts z,pattern,value --path '1.0->2.0' | jq '.paths[1].effect'";
+  command.action = [options] { patch(*options); };
+  return command;
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,325 @@
+#include "inspect/patch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "analysis/head_axes.hpp"
+#include "analysis/model_summary.hpp"
+#include "base/error.hpp"
+#include "causal/patching.hpp"
+
+namespace attnctl::inspect {
+namespace {
+
+using analysis::row_of;
+using causal::HeadInput;
+
+constexpr auto kPatchDefinitions = std::to_array<Definition>({
+    {"patches.effect", "", "", "0: the head carries nothing of the difference; 1: all of it",
+     "(metric with the patch - metric of the receiving run) / (metric of the other run - metric of the "
+     "receiving run)",
+     "Heimersheim and Nanda 2024"},
+    {"paths.effect", "", "", "0", "effect if only this input of the second head sees the patched first head",
+     "Wang et al. 2022"},
+    {"part", "", "", "", "what is patched: z, pattern or value"},
+    {"position", "tokens", "from 0", "", "the only position that is patched; empty: all"},
+    {"token", "", "", "", "the token of the receiving input at this position"},
+    {"metric", "", "", "", "logit of the right answer - logit of the wrong answer, with the patch"},
+    {"change", "", "", "0", "metric - metric of the receiving run"},
+    {"from", "", "", "", "the head whose z is patched"},
+    {"to", "", "", "", "the later head that sees the patch"},
+    {"via", "", "", "", "the input of the later head that sees the patch: query, key or value"},
+});
+
+/// One run with its recorded values.
+struct PatchRun {
+  input::Batch batch;
+  std::vector<causal::RecordedSequence> recorded;
+  std::vector<std::vector<causal::HeadParts>> parts;  // [layers][heads]; empty if not needed
+};
+
+std::string tokens_text(const input::Sequence& sequence) {
+  return fmt::format("{} ({})", escaped(sequence.text.value_or(sequence.id)),
+                     counted(sequence.queries(), "token"));
+}
+
+void check_inputs(const PatchRequest& request, const OpenModel& open) {
+  const model::ModelConfig& config = open.model.config();
+  if (config.decoder)
+    fail(Status::bad_input, "{}: patching does not support encoder-decoder models",
+         escaped(open.model.name()));
+  if (request.clean.queries() != request.corrupt.queries())
+    fail(Status::bad_input,
+         "--clean and --corrupt: got {} and {}; need texts of equally many tokens, because each position "
+         "takes "
+         "the value of the same position (attnctl tokenize shows the tokens)",
+         tokens_text(request.clean), tokens_text(request.corrupt));
+  if (!config.head.present)
+    fail(Status::bad_input,
+         "{}: the checkpoint has no output head, so the model makes no predictions; give a "
+         "model with an output head",
+         escaped(open.model.name()));
+  if (!request.paths.empty() && !causal::has_additive_stream(config))
+    fail(Status::bad_input,
+         "{}: --path needs a model whose heads add to the residual stream; this model has norms after the "
+         "sum, "
+         "or a convolution",
+         escaped(open.model.name()));
+}
+
+/// Returns the query that predicts the answer: the mask token, or the last token of a causal model.
+std::size_t answer_query(const input::Sequence& sequence, const tokenizer::Vocabulary& vocabulary,
+                         const model::ModelConfig& config) {
+  for (std::size_t i = 0; i < sequence.ids.size(); ++i)
+    if (vocabulary.is_mask(sequence.ids[i])) return i;
+  if (!config.layers.back().attention.causal)
+    fail(Status::bad_input,
+         "--clean: the model predicts masked tokens; need a mask token, such as [MASK], in both texts");
+  return sequence.queries() - 1;
+}
+
+/// Records the logits of one query.
+class LogitRow final : public forward::Observer {
+ public:
+  explicit LogitRow(std::size_t query) : query_(query) {}
+  [[nodiscard]] forward::Needs needs() const override { return {.patterns = false, .logits = true}; }
+  void panel(const forward::AttentionPanel& /*panel*/) override {}
+  void logits(std::size_t /*sequence*/, std::size_t first_query, MatrixView<const float> values) override {
+    if (query_ < first_query || query_ >= first_query + values.rows) return;
+    const auto row = values.row(query_ - first_query);
+    best_ = std::ranges::max_element(row) - row.begin();
+  }
+  [[nodiscard]] std::int64_t best() const { return best_; }
+
+ private:
+  std::size_t query_;
+  std::int64_t best_ = 0;
+};
+
+std::int64_t best_token(const model::Model& model, const input::Batch& batch, std::size_t query,
+                        forward::RunContext& context) {
+  LogitRow row(query);
+  forward::Observer* const observers[] = {&row};
+  forward::run_forward(model, batch, {}, observers, context);
+  return row.best();
+}
+
+std::string token_text(const tokenizer::Vocabulary& vocabulary, std::int64_t id) {
+  const auto token = vocabulary.token(id);
+  return token && !token->empty() ? std::string(*token) : "#" + std::to_string(id);
+}
+
+/// Patches the runs of a request.
+class Patcher {
+ public:
+  Patcher(const PatchRequest& request, OpenModel& open, forward::RunContext& context)
+      : request_(request), open_(open), context_(context), config_(open.model.config()) {
+    check_inputs(request, open);
+    receiver_.batch.sequences = {request.into_clean ? request.clean : request.corrupt};
+    donor_.batch.sequences = {request.into_clean ? request.corrupt : request.clean};
+    const std::size_t query = answer_query(receiver(), open.vocabulary, config_);
+    if (query != answer_query(donor_.batch.sequences[0], open.vocabulary, config_))
+      fail(Status::bad_input, "--clean and --corrupt: need the mask token at the same position");
+    scored_ = {{.queries = {}, .targets = {}, .answer = query}};
+    answer_ = request.answer ? *request.answer : default_answer(query);
+    const bool with_parts =
+        std::ranges::any_of(request.parts, [](PatchedPart p) { return p != PatchedPart::z; });
+    for (PatchRun* const run : {&receiver_, &donor_})
+      if (with_parts) run->parts = causal::record_parts(open.model, run->batch, context);
+    const causal::CausalPass of_donor(
+        {.model = open.model, .batch = donor_.batch, .scored = scored_, .answer = answer_}, context);
+    donor_metric_ = of_donor.predictions()[0].logit_difference;
+    donor_.recorded = of_donor.recorded();
+  }
+
+  Results run() {
+    const causal::CausalPass pass(
+        {.model = open_.model, .batch = receiver_.batch, .scored = scored_, .answer = answer_}, context_);
+    metric_ = pass.predictions()[0].logit_difference;
+    if (!(std::abs(donor_metric_ - metric_) > 0))
+      fail(Status::bad_input,
+           "the logit difference of {} and {} is {:.6g} in both runs, so there is no effect to explain; give "
+           "other texts, or other tokens (--answer, --wrong)",
+           in_quotes(token_text(open_.vocabulary, answer_.right)),
+           in_quotes(token_text(open_.vocabulary, answer_.wrong)), metric_);
+    Results results;
+    describe(results);
+    add_patches(pass, results);
+    add_paths(pass, results);
+    return results;
+  }
+
+ private:
+  [[nodiscard]] const input::Sequence& receiver() const { return receiver_.batch.sequences[0]; }
+
+  [[nodiscard]] causal::AnswerTokens default_answer(std::size_t query) {
+    input::Batch clean, corrupt;
+    clean.sequences = {request_.clean};
+    corrupt.sequences = {request_.corrupt};
+    const causal::AnswerTokens answer{best_token(open_.model, clean, query, context_),
+                                      best_token(open_.model, corrupt, query, context_)};
+    if (answer.right == answer.wrong)
+      fail(Status::bad_input,
+           "the most probable token is {} in both runs; name two tokens whose logits to compare (--answer, "
+           "--wrong)",
+           in_quotes(token_text(open_.vocabulary, answer.right)));
+    return answer;
+  }
+
+  void describe(Results& results) const {
+    const auto run_record = [&](const input::Sequence& sequence, double metric) {
+      return Record()
+          .set("text", sequence.text)
+          .set("tokens", sequence.tokens)
+          .set("ids", sequence.ids)
+          .set("metric", static_cast<float>(metric));
+    };
+    const bool into_clean = request_.into_clean;
+    const double clean = into_clean ? metric_ : donor_metric_, corrupt = into_clean ? donor_metric_ : metric_;
+    const std::string right = token_text(open_.vocabulary, answer_.right),
+                      wrong = token_text(open_.vocabulary, answer_.wrong);
+    results.document.head.set("model", analysis::model_record(open_.model))
+        .set("clean", run_record(request_.clean, clean))
+        .set("corrupt", run_record(request_.corrupt, corrupt))
+        .set("into", into_clean ? "clean" : "corrupt")
+        .set("answer", right)
+        .set("wrong", wrong)
+        .set("query", *scored_.front().answer);
+    results.text.emplace_back(TextLine{
+        open_.model.name(), fmt::format(": logit of {} minus logit of {}: {:.3f} in the clean run, {:.3f} in "
+                                        "the corrupt run",
+                                        in_quotes(right), in_quotes(wrong), clean, corrupt)});
+    results.text.emplace_back(TextLine{
+        "Patches", fmt::format(" go into the {} run: effect 0 leaves it as it is, 1 makes it like the {} run",
+                               into_clean ? "clean" : "corrupt", into_clean ? "corrupt" : "clean")});
+    results.subtitle = {open_.model.name(), "Clean: " + escaped(request_.clean.text.value_or("ids")),
+                        "Corrupt: " + escaped(request_.corrupt.text.value_or("ids"))};
+  }
+
+  /// Returns the metric and effect columns of a patched run.
+  [[nodiscard]] std::vector<Cell> effect_cells(const causal::Effect& effect) const {
+    return row_of(metric_ + effect.logit_difference, effect.logit_difference,
+                  effect.logit_difference / (donor_metric_ - metric_));
+  }
+
+  /// Returns the z of a head that a patch of one of its parts gives.
+  [[nodiscard]] OwnedMatrix<float> patched_z(PatchedPart part, model::HeadId id) const {
+    if (part == PatchedPart::z) return causal::copy_of(donor_z(id));
+    const causal::HeadParts& own = receiver_.parts[id.layer][id.head];
+    const causal::HeadParts& other = donor_.parts[id.layer][id.head];
+    return causal::weighted_values((part == PatchedPart::pattern ? other : own).pattern.view(),
+                                   (part == PatchedPart::value ? other : own).values.view());
+  }
+  [[nodiscard]] MatrixView<const float> donor_z(model::HeadId id) const {
+    const std::size_t width = config_.layers[id.layer].attention.d_value;
+    return donor_.recorded[0].z[id.layer].view().col_range(id.head * width, width);
+  }
+
+  void add_patches(const causal::CausalPass& pass, Results& results) {
+    const std::size_t n = receiver().queries();
+    std::vector<OwnedMatrix<float>> values;  // keeps its elements in place: reserved below
+    values.reserve(request_.parts.size() * request_.selection.heads.size());
+    std::vector<causal::Intervention> interventions;
+    std::vector<std::vector<Cell>> rows;
+    for (const PatchedPart part : request_.parts) {
+      for (const model::HeadId id : request_.selection.heads) {
+        const OwnedMatrix<float>& z = values.emplace_back(patched_z(part, id));
+        const bool positions = request_.by_position && part == PatchedPart::z;
+        for (std::size_t p = 0; p <= (positions ? n : 0); ++p) {
+          const std::optional<std::size_t> position = p == 0 ? std::nullopt : std::optional(p - 1);
+          interventions.push_back({0, {{id, {z.view(), position}}}, {}});
+          rows.push_back(row_of(analysis::head_cells(config_, id), name_of(part),
+                                position ? Cell(static_cast<std::int64_t>(*position)) : Cell(),
+                                position && *position < receiver().tokens.size()
+                                    ? Cell(receiver().tokens[*position])
+                                    : Cell()));
+        }
+      }
+    }
+    const std::vector<causal::Effect> effects = pass.run(interventions, context_);
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      analysis::add_cells(rows[i], effect_cells(effects[i]));
+      order.push_back(i);
+    }
+    const std::vector<Column> columns =
+        columns_of(kPatchDefinitions,
+                   {"component", "layer", "head", "name", "part", "position", "token", "metric", "change"});
+    std::vector<Column> all = columns;
+    all.emplace_back("effect", kPatchDefinitions[0]);
+    std::ranges::stable_sort(order, std::ranges::greater(),
+                             [&](std::size_t i) { return std::abs(effects[i].logit_difference); });
+    constexpr std::size_t kTextRows = 20;
+    std::vector<std::vector<Cell>> top;
+    for (std::size_t i = 0; i < std::min(order.size(), kTextRows); ++i) {
+      const std::vector<Cell>& row = rows[order[i]];
+      top.push_back({row[3], row[4], row[5], row[6], row[7], row[9]});
+    }
+    results.text.emplace_back(TextTable{
+        "Patches with the largest effects",
+        make_table("patches", {"head", "part", "position", "token", "metric", "effect"}, std::move(top))});
+    results.add_table("patch", make_table("patches", std::move(all), std::move(rows)));
+    HeatmapPage page = heads_page(results, "patches.effect");
+    page.title = "Effect of Patching Heads";
+    results.pictures.push_back({"patches", std::move(page)});
+  }
+
+  void add_paths(const causal::CausalPass& pass, Results& results) {
+    if (request_.paths.empty()) return;
+    struct Path {
+      model::HeadId from, to;
+      HeadInput input;
+    };
+    std::vector<Path> paths;
+    for (const auto& [from, to] : request_.paths)
+      for (const HeadInput input : {HeadInput::query, HeadInput::key, HeadInput::value})
+        paths.push_back({from, to, input});
+    std::vector<OwnedMatrix<float>> values;
+    values.reserve(paths.size());
+    std::vector<causal::Intervention> interventions;
+    for (const Path& path : paths) {
+      values.push_back(causal::z_after_path(open_.model, receiver_.batch, pass.recorded()[0], path.from,
+                                            donor_z(path.from), path.to, path.input, context_));
+      interventions.push_back({0, {{path.to, {values.back().view(), std::nullopt}}}, {}});
+    }
+    const std::vector<causal::Effect> effects = pass.run(interventions, context_);
+    std::vector<std::vector<Cell>> rows;
+    constexpr std::array kNames = {"query", "key", "value"};
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      rows.push_back(row_of(model::head_name(config_, paths[i].from), model::head_name(config_, paths[i].to),
+                            kNames.at(static_cast<std::size_t>(paths[i].input)), effect_cells(effects[i])));
+    }
+    std::vector<Column> columns = columns_of(kPatchDefinitions, {"from", "to", "via", "metric", "change"});
+    columns.emplace_back("effect", kPatchDefinitions[1]);
+    const Table table = make_table("paths", std::move(columns), std::move(rows));
+    results.text.emplace_back(TextTable{"Paths", table});
+    results.add_table("path", table);
+  }
+
+  const PatchRequest& request_;
+  OpenModel& open_;
+  forward::RunContext& context_;
+  const model::ModelConfig& config_;
+  PatchRun receiver_, donor_;
+  std::vector<causal::ScoredQueries> scored_;
+  causal::AnswerTokens answer_;
+  double metric_ = 0, donor_metric_ = 0;  // of the receiving run and of the other one
+};
+
+}  // namespace
+
+std::string_view name_of(PatchedPart part) {
+  return part == PatchedPart::z ? "z" : part == PatchedPart::pattern ? "pattern" : "value";
+}
+
+std::span<const Definition> patch_definitions() {
+  return kPatchDefinitions;
+}
+
+Results patch_heads(const PatchRequest& request, OpenModel& open, forward::RunContext& context) {
+  return Patcher(request, open, context).run();
+}
+
+}  // namespace attnctl::inspect
