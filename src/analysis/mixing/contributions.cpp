@@ -47,6 +47,7 @@ std::optional<double> ratio(double value, double by) {
 /// Sums over the positions i of one input, for one head with output w. t is the output of all heads.
 struct HeadSums {
   double norms = 0;    // sum of |w_i|
+  double ratios = 0;   // sum of |w_i| / |x_i|, without the positions whose x_i is 0
   double squares = 0;  // |w|^2
   double inner = 0;    // <w, t>
 };
@@ -169,16 +170,18 @@ std::uint64_t LayerWritesObserver::memory(const model::Model& model, const input
 
 void Contributions::add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
   const OwnedMatrix<double> wide = widened(values);
-  double sum = 0;
-  for (std::size_t r = 0; r < wide.rows(); ++r) sum += norm(wide.view().row(r));
-  stream_[sequence] = sum;
-  for (std::size_t head = 0; head < attention(layer).heads; ++head) seen_[sequence][{layer, head}] = 0;
+  std::vector<double>& norms = stream_[sequence];
+  norms.clear();
+  for (std::size_t r = 0; r < wide.rows(); ++r) norms.push_back(norm(wide.view().row(r)));
+  for (std::size_t head = 0; head < attention(layer).heads; ++head) seen_[sequence][{layer, head}] = {};
 }
 
 void Contributions::add_panel(const forward::AttentionPanel& panel) {
-  std::uint64_t& seen = seen_[panel.sequence].at({panel.layer, panel.head});
+  Seen& seen = seen_[panel.sequence].at({panel.layer, panel.head});
   for (std::size_t r = 0; r < panel.z.rows; ++r) {
-    if (panel.fully_masked.empty() || panel.fully_masked[r] == 0) ++seen;
+    if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
+    ++seen.rows;
+    if (stream_[panel.sequence][panel.first_query + r] != 0) ++seen.with_stream;
   }
 }
 
@@ -203,6 +206,7 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
     whole_squares += of_row * of_row;
   }
 
+  const std::vector<double>& stream = stream_[sequence];
   std::vector<HeadSums> sums(heads);
   double all_norms = 0;
   for (std::size_t head = 0; head < heads; ++head) {
@@ -210,17 +214,19 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
     const std::vector<double> squares = squared_norms(own, grams_[head]);  // |w_i|^2
     for (std::size_t r = 0; r < own.rows; ++r) {
       sums[head].norms += std::sqrt(squares[r]);
+      if (stream[r] != 0) sums[head].ratios += std::sqrt(squares[r]) / stream[r];
       sums[head].squares += squares[r];
       sums[head].inner += dot(own.row(r), back.view().row(r).subspan(head * width, width));
     }
     all_norms += sums[head].norms;
   }
   const auto count = static_cast<double>(z.rows());
+  const double stream_norms = std::accumulate(stream.begin(), stream.end(), 0.0);
   for (std::size_t head = 0; head < heads; ++head) {
     const model::HeadId id{layer, head};
     if (!head_index(heads_, id)) continue;
     const HeadSums& own = sums[head];
-    const std::uint64_t rows = seen_[sequence].at(id);
+    const auto [rows, with_stream] = seen_[sequence].at(id);
     found_[{sequence, id}] = {
         .input = sequence,
         .head = id,
@@ -231,7 +237,8 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
         .share = ratio(own.inner, whole_squares),
         .explained = ratio(2 * own.inner - own.squares, whole_squares),
         .whole_norm = ratio(whole_norms, count),
-        .stream_norm = ratio(stream_[sequence], count),
+        .stream_norm = ratio(stream_norms, count),
+        .write_ratio = ratio(own.ratios, static_cast<double>(with_stream)),
     };
   }
 }

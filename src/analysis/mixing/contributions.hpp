@@ -137,6 +137,8 @@ struct HeadContribution {
   std::optional<double> explained;    // 1 - |t - w|^2 / |t|^2, at most 1
   std::optional<double> whole_norm;   // mean |t_i| over all positions
   std::optional<double> stream_norm;  // mean |x_i| over all positions; x: the stream before t is added
+  /// Mean |w_i| / |x_i| over the positions that can attend to at least one key and whose x_i is not 0.
+  std::optional<double> write_ratio;
 };
 
 /// Computes the contributions of the selected heads, in float64 from float32 z. Layers without W_V have none.
@@ -153,24 +155,29 @@ class Contributions final : public LayerWritesObserver {
   void begin(const model::Model& model, const input::Batch& batch) override {
     LayerWritesObserver::begin(model, batch);
     seen_.assign(batch.sequences.size(), {});
-    stream_.assign(batch.sequences.size(), 0);
+    stream_.assign(batch.sequences.size(), {});
   }
 
   /// Returns the contributions sorted by input, then in selection order. Call once, after the pass.
   [[nodiscard]] std::vector<HeadContribution> finish() { return take_values(found_); }
 
  private:
+  /// Numbers of positions that can attend to at least one key.
+  struct Seen {
+    std::uint64_t rows = 0;
+    std::uint64_t with_stream = 0;  // of those, the positions whose x_i is not 0
+  };
+
   void add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void add_panel(const forward::AttentionPanel& panel) override;
   void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                  MatrixView<const float> output) override;
 
   std::vector<model::HeadId> heads_;
-  /// [sequences]: for each head, the number of positions that can attend to at least one key.
-  std::vector<std::map<model::HeadId, std::uint64_t>> seen_;
-  std::vector<double> stream_;              // [sequences]: sum of |x_i| in the current layer
-  std::optional<std::size_t> layer_;        // layer of grams_
-  std::vector<OwnedMatrix<double>> grams_;  // [heads of the layer]: W_O^h W_O^h^T
+  std::vector<std::map<model::HeadId, Seen>> seen_;  // [sequences], for each head
+  std::vector<std::vector<double>> stream_;          // [sequences][n]: |x_i| in the current layer
+  std::optional<std::size_t> layer_;                 // layer of grams_
+  std::vector<OwnedMatrix<double>> grams_;           // [heads of the layer]: W_O^h W_O^h^T
   std::map<std::pair<std::size_t, model::HeadId>, HeadContribution> found_;
 };
 
