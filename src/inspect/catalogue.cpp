@@ -36,6 +36,8 @@ constexpr std::array kIncludes = {
     AnalysisRow{"mixing",        true,  false,  true,  Components::none,      make_mixing,        kMixingColumns},
     AnalysisRow{"routing",       true,  false,  true,  Components::none,      make_routing,       kRoutingColumns},
     AnalysisRow{"largest_value", true,  false,  true,  Components::each,      make_largest_value, kLargestValueColumns},
+    AnalysisRow{"sinks",         true,  false,  true,  Components::each,      make_sinks,         kSinkColumns},
+    AnalysisRow{"activations",   true,  false,  true,  Components::each,      make_activations,   kActivationColumns},
 };
 // clang-format on
 

@@ -82,6 +82,8 @@ struct InspectRequest {
   std::string rollout_from;          // a token, a word or a position; empty: all positions
   bool output_rank = true;           // contributions: also compute the output with W_O reduced to lower ranks
   std::vector<std::size_t> output_ranks;  // ranks for output_rank; empty: powers of two
+  double sink_epsilon = 0.3;  // sinks: a head is a sink at a key if its mean weight on it is above this
+  double idle_ratio = 0.01;   // sinks: a head is idle if its write ratio is below this
 
   // Text and pictures
   bool strip_markers = false;  // show tokens without their word marks
@@ -194,13 +196,14 @@ extern const std::array<Definition, 2> kLargestValueColumns;
 extern const std::array<Definition, 3> kWeightColumns, kDirectionColumns, kCircuitColumns, kMixingColumns,
     kRoutingColumns;
 extern const std::array<Definition, 4> kCompositionColumns;
-extern const std::array<Definition, 5> kLogitColumns;
+extern const std::array<Definition, 5> kLogitColumns, kActivationColumns;
 extern const std::array<Definition, 6> kAttentionFromColumns;
 extern const std::array<Definition, 8> kInputColumns;
 extern const std::array<Definition, 11> kMapColumns, kContributionColumns;
 extern const std::array<Definition, 12> kSubspaceColumns;
+extern const std::array<Definition, 14> kSinkColumns;
 
 MakeAnalysis make_subspaces, make_composition, make_head_map, make_rollout, make_flow, make_contributions,
-    make_mixing, make_routing, make_largest_value;
+    make_mixing, make_routing, make_largest_value, make_sinks, make_activations;
 
 }  // namespace attnctl::inspect

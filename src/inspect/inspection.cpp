@@ -404,7 +404,7 @@ Results results_of(const RunResults& run) {
   }
   results.picture_hint =
       "add one of these to --include: patterns, weights, subspaces, composition, map, rollout, flow, "
-      "contributions, mixing";
+      "contributions, mixing, sinks, activations";
   return results;
 }
 

@@ -236,6 +236,7 @@ TEST_CASE("results that overflow float32 are counted, and status 6 under --stric
                {"norm", "norm_share", "cosine", "share", "explained", "whole_norm", "stream_norm"},
                1e20F},
            Row{"mixing", "mixing", {"mix", "keep", "ratio"}, 1e20F},
+           Row{"sinks", "sinks", {"write_ratio"}, 1e20F},
        }) {
     CAPTURE(row.include);
     const std::vector<float> embeddings{2, 0, 0, 3, 2, 2};
@@ -286,10 +287,12 @@ TEST_CASE("under --strict no byte of a non-finite result reaches a pipe in any f
 TEST_CASE("undefined numbers are not counted as non-finite ones") {
   const TempDir folder;
   const std::string all =
-      "metrics,weights,directions,scores,z,output,rollout,flow,contributions,mixing,largest_value,"
+      "metrics,weights,directions,scores,z,output,rollout,flow,contributions,mixing,largest_value,sinks,"
+      "activations,"
       "subspaces,composition,map";
   const std::string with_tables =
-      "metrics,patterns,weights,contributions,mixing,largest_value,subspaces,composition,map";
+      "metrics,patterns,weights,contributions,mixing,largest_value,sinks,activations,"
+      "subspaces,composition,map";
   for (const std::vector<std::string>& more : {
            std::vector<std::string>{"--include", all, "--format", "json"},
            {"--include", all, "--layers", "0", "--format", "jsonl"},

@@ -68,7 +68,8 @@ TEST_CASE("JSON, CSV and NPZ of a run have the same numbers under the same names
     const std::string path = (folder.path() / file).string();
     const RunResult result =
         run_attnctl({"analyze", "data/tiny-bert", "The cat sat.", "--include",
-                     "metrics,patterns,weights,subspaces,composition,map,contributions,mixing,largest_value",
+                     "metrics,patterns,weights,subspaces,composition,map,contributions,mixing,largest_value,"
+                     "sinks,activations",
                      "--format", format, "-o", path, "--quiet"});
     REQUIRE_MESSAGE(result.status == 0, result.err);
     return path;
@@ -117,6 +118,14 @@ TEST_CASE("JSON, CSV and NPZ of a run have the same numbers under the same names
       {"contributions_explained_0", "contributions", "explained", "", ""},
       {"mixing_0", "mixing", "ratio", "", ""},
       {"largest_value_share", "largest_value", "share", "", ""},
+      {"sinks_first_weight_0", "sinks", "first_weight", "", ""},
+      {"sinks_null_weight_0", "sinks", "null_weight", "", ""},
+      {"sinks_weight_0", "sinks", "weight", "", ""},
+      {"sinks_position_0", "sinks", "position", "", ""},
+      {"sinks_write_ratio_0", "sinks", "write_ratio", "", ""},
+      {"activations_value_0", "activations", "value", "", ""},
+      {"activations_position_0", "activations", "position", "", ""},
+      {"activations_dimension_0", "activations", "dimension", "", ""},
       {"w_o_effective_rank", "subspaces", "w_o_effective_rank", "", ""},
       {"ov_copying", "subspaces", "ov_copying", "", ""},
       {"qk_cluster_order", "map", "order", "similarity", "qk"},

@@ -30,7 +30,7 @@ TEST_CASE("no line of a text page exceeds the terminal") {
       "analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --per-input --from it "
       "--include metrics,patterns,weights",
       "analyze data/tiny-llama " + kSentence +
-          " --include metrics,rollout,flow,contributions,mixing,largest_value",
+          " --include metrics,rollout,flow,contributions,mixing,largest_value,sinks,activations",
       "analyze data/tiny-llama " + kSentence + " --show 3",
       "analyze data/tiny-llama " + kSentence + " --show 3.1",
       "analyze data/attention-demo.json --input data/sentences.jsonl --from it "

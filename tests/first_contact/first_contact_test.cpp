@@ -162,7 +162,8 @@ TEST_CASE("first contact: pages of 16, 72 and 144 heads fit the terminal") {
       "analyze {} --input ids.jsonl --include patterns --heads 3.1",
       "analyze {} --input ids.jsonl --show 3.1",
       "analyze {} --input ids.jsonl --show 3",
-      "analyze {} --input ids.jsonl --include rollout,flow,contributions,mixing,largest_value",
+      "analyze {} --input ids.jsonl --include "
+      "rollout,flow,contributions,mixing,largest_value,sinks,activations",
       "analyze {} --input ids.jsonl --by-word --per-input",
       "weights {} --include weights,subspaces,composition,map --across-layers",
       "study {} --input ids.jsonl --format text",

@@ -25,7 +25,8 @@ TEST_CASE("every column of the tables of analyze has a definition with a meaning
   request.form = Form::tables;
   request.includes = resolve_includes(
       "metrics,patterns,scores,queries,keys,values,z,output,logits,weights,directions,circuits,subspaces,"
-      "composition,map,rollout,flow,contributions,mixing,routing,largest_value",
+      "composition,map,rollout,flow,contributions,mixing,routing,largest_value,sinks,"
+      "activations",
       true, true, request.form);
   request.selection = forward::Selection::all(model.config());
   request.weights.across_layers = true;
@@ -55,7 +56,7 @@ TEST_CASE("every column of the tables of analyze has a definition with a meaning
        split("inputs,heads,patterns,attention_from,scores,queries,keys,values,z,output,logits,predictions,"
              "subspace_similarity,singular_values,principal_directions,circuits,subspaces,projection_kernel,"
              "principal_cosines,composition,map,linkage,rollout,rollout_last_layer,flow,contributions,"
-             "output_rank,mixing,routing,largest_value",
+             "output_rank,mixing,routing,largest_value,sinks,sink_rates,activations",
              ','))
     expected.emplace(name);
   CHECK(found == expected);

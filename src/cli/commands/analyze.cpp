@@ -208,7 +208,7 @@ void add_pattern_options(Command& command, AnalysisRequest& options) {
               "With --by-word: the attention from a word is the mean over its pieces, or that of its first "
               "piece (default: mean)")});
   command.add(
-      "Values of patterns, rollout, flow and contributions",
+      "Values of patterns, rollout, flow, contributions and sinks",
       {choice("--weighting", request.weighting, {"weights", "norm", "norm-row"},
               "Values of patterns: weights, norm (weight times the length of the value vector after W_O) or "
               "norm-row (norm, with rows that sum to 1) (default: weights)"),
@@ -221,7 +221,14 @@ void add_pattern_options(Command& command, AnalysisRequest& options) {
         "occurrence), or a position",
         "TOKEN"},
        {"--output-rank", [&request](const std::string& list) { parse_output_ranks(list, request); },
-        "For contributions: ranks to which W_O is reduced, or none (default: 1,2,4,...)", "RANKS|none"}});
+        "For contributions: ranks to which W_O is reduced, or none (default: 1,2,4,...)", "RANKS|none"},
+       number("--sink-epsilon", &request.sink_epsilon,
+              "For sinks: a head is a sink at a key if the mean weight on this key is above this number",
+              Range{0.0, 1.0}),
+       number("--idle-ratio", &request.idle_ratio,
+              "For sinks: a head is idle if the length of what it writes is on average below this share of "
+              "the length of the residual stream",
+              non_negative())});
 }
 
 void add_selection_options(Command& command, AnalysisRequest& request, const std::string& default_include) {
@@ -265,7 +272,8 @@ void add_result_options(Command& command, AnalysisRequest& request) {
   if (request.with_inputs) {
     tables +=
         ",patterns,attention_from,scores,queries,keys,values,z,output,logits,predictions,rollout,"
-        "rollout_last_layer,flow,contributions,output_rank,mixing,routing,largest_value,inputs,texts";
+        "rollout_last_layer,flow,contributions,output_rank,mixing,routing,largest_value,sinks,sink_rates,"
+        "activations,inputs,texts";
     by_word = ", or the heads of --from by their weights on this word";
     of_answers =
         "; with --from: of keys per head (default: 5; json, csv: all) and, with --sort WORD, of heads; with "

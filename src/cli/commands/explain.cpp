@@ -86,6 +86,7 @@ constexpr auto kTables = std::to_array<TableRow>({
     {"analysis", "rollout_last_layer", "rollout", "key query_token key_token"},
     {"analysis", "flow", "flow", "key query_token key_token"},
     {"analysis", "output_rank", "contributions"},
+    {"analysis", "sink_rates", "sinks", "input heads"},
     {"study", "metrics", ""},
     {"study", "skipped", "study"},
     {"study", "heads", "metrics"},
