@@ -88,6 +88,7 @@ void StudyResults::append(StudyResults&& other) {
   for (std::size_t h = 0; h < other.head_rows.size(); ++h) move(other.head_rows[h], head_rows[h]);
   move(other.strongest, strongest);
   if (!other.ablated.empty()) ablated = std::move(other.ablated);
+  if (!other.first_weights.empty()) first_weights = std::move(other.first_weights);
   move(other.summary.fields, summary.fields);
   Results::append(std::move(other));
 }

@@ -143,6 +143,8 @@ struct StudyResults : Results {
   std::vector<StrongHead> strongest;         // shown in the section `summary` and in text output
   Record summary;                            // additional fields of the section `summary`
   std::vector<AblatedHead> ablated;          // [heads] if heads were removed; otherwise empty
+  /// [heads]: mean weight on position 0 over the rows that may attend to it; empty if it was not measured.
+  std::vector<std::optional<double>> first_weights;
 
   void append(StudyResults&& other);
   /// Adds the three items of `heads` with the largest values.

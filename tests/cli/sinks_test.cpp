@@ -118,5 +118,41 @@ TEST_CASE("analyze: sinks and activations have pictures") {
   }
 }
 
+TEST_CASE("study and merge: the sink rate is the share of heads with a large mean weight on position 0") {
+  for (const std::string model : {"data/tiny-llama", "data/tiny-bert"}) {
+    CAPTURE(model);
+    const TempDir folder;
+    const std::string state = (folder.path() / "all.state").string();
+    const std::string input = model + "/sentences.jsonl";
+    const json study = checked_document(
+        {"study", model, "--input", input, "--measures", "special", "--state", state}, "study");
+    // Every query of these models may attend to position 0, so that the metric first_token is the same mean.
+    const json heads =
+        checked_document({"analyze", model, "--input", input, "--include", "metrics"}, "analysis")["heads"];
+    for (const double epsilon : {0.3, 0.1}) {
+      CAPTURE(epsilon);
+      Words want;
+      for (const json& head : heads)
+        if (head["first_token"].get<double>() > epsilon) want.push_back(head["name"]);
+      if (epsilon == 0.1) REQUIRE(!want.empty());
+      REQUIRE(want.size() < heads.size());
+      const json merged =
+          checked_document({"merge", state, "--sink-epsilon", std::to_string(epsilon)}, "study");
+      const json& sinks = merged["summary"]["sinks"];
+      CHECK(sinks["names"] == json(want));
+      CHECK(sinks["heads"] == heads.size());
+      CHECK(sinks["rate"].get<double>() ==
+            doctest::Approx(static_cast<double>(want.size()) / static_cast<double>(heads.size())));
+      if (epsilon == 0.3) CHECK(study["summary"]["sinks"] == sinks);
+    }
+    const RunResult text = run_attnctl({"merge", state, "--format", "text"});
+    CHECK(text.out.find("Sink rate: ") != std::string::npos);
+  }
+  const json none = checked_document(
+      {"study", "data/tiny-llama", "--input", "data/tiny-llama/sentences.jsonl", "--measures", "distance"},
+      "study");
+  CHECK(!none["summary"].contains("sinks"));
+}
+
 }  // namespace
 }  // namespace attnctl::test

@@ -312,7 +312,7 @@ namespace {
 
 // --- study and merge
 
-Results finished_study(const study::StudyState& state, bool named, Session& session) {
+Results finished_study(const study::StudyState& state, bool named, double sink_epsilon, Session& session) {
   state.check_data(named, session.warnings);
   Results results;
   results.document.head.set("schema", "attnctl.study/2")
@@ -320,7 +320,7 @@ Results finished_study(const study::StudyState& state, bool named, Session& sess
                           .set("version", ATTNCTL_VERSION)
                           .set("blas", linalg::blas_name())
                           .set("kernel", study::kernel_names(state)));
-  results.append(study::study_results(state, session.pool));
+  results.append(study::study_results(state, session.pool, sink_epsilon));
   return results;
 }
 
@@ -390,7 +390,7 @@ void run_study_command(const StudyOptions& options) {
     state.write(*state_file);
     state_file->commit();  // also if the results cannot be written, because attnctl merge computes them again
   }
-  if (output) output->write(finished_study(state, !options.measures.empty(), session));
+  if (output) output->write(finished_study(state, !options.measures.empty(), options.sink_epsilon, session));
   if (!state.done().contains(0))
     study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
   print_study_warnings(state, target ? &*target : nullptr, session);
@@ -421,7 +421,16 @@ void add_result_options(Command& command, CommandOptions& options) {
 
 namespace {
 
+/// Adds --sink-epsilon, which changes only the output: the state of a study does not depend on it.
+void add_sink_option(Command& command, double& sink_epsilon) {
+  command.add("Output", {number("--sink-epsilon", &sink_epsilon,
+                                "With the measure special: a head is a sink if its mean weight on position 0 "
+                                "is above this number",
+                                Range{0.0, 1.0})});
+}
+
 struct MergeOptions : CommandOptions {
+  double sink_epsilon = 0.3;
   std::vector<std::string> states;
   std::string state;  // --state
   bool partial = false;
@@ -519,7 +528,7 @@ void merge(const MergeOptions& options) {
     const InterruptHold hold;  // the results follow
     state.write(*state_file);
   }
-  output.write(finished_study(state, false, session));
+  output.write(finished_study(state, false, options.sink_epsilon, session));
   if (state_file) state_file->commit();  // last, so that a failure replaces neither of the two files
   print_study_warnings(state, &target, session);
 }
@@ -552,6 +561,7 @@ Command study_command() {
   add_study_scope(command, *options);
   add_shard_options(command, *options);
   add_result_options(command, *options);
+  add_sink_option(command, options->sink_epsilon);
   const auto line = [](const study::MeasureRow& row) {
     return fmt::format("  {:<10} {}\n", row.name, row.description);
   };
@@ -590,6 +600,7 @@ Command merge_command() {
                 "whether its run is finished",
         .excludes = "--state"}});
   add_result_options(command, *options);
+  add_sink_option(command, options->sink_epsilon);
   command.footer =
       "Examples:\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --state all.state && attnctl merge "

@@ -120,7 +120,10 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
     std::vector<std::vector<Cell>> rows;
     std::map<std::int64_t, std::vector<StrongHead>> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
+      std::optional<double>& first_weight = results.first_weights.emplace_back();
       for (const auto& [id, share] : states_[h].targets) {
+        if (id == kFirstPosition && share.count > 0)
+          first_weight = share.weight.value() / static_cast<double>(share.count);
         rows.push_back(row_of(shape_.head_cells(h), target_cells(id, names_), share.value(),
                               share.uniform_share(), share.count, states_[h].rows - share.count));
         add_head(heads[id], names_.of(id), h, share);

@@ -123,6 +123,32 @@ Table strongest_table(const StudyResults& results, const StudyShape& shape) {
       "strongest", {"what", "component", "layer", "head", "name", "value", "null", "rows"}, std::move(rows)));
 }
 
+/// The heads whose mean weight on position 0 is above a threshold.
+struct StudySinks {
+  double epsilon = 0;
+  std::size_t heads = 0;           // number of heads with such a mean
+  std::vector<std::string> names;  // of the sinks
+
+  StudySinks(const StudyResults& results, const StudyShape& shape, double threshold) : epsilon(threshold) {
+    for (std::size_t h = 0; h < results.first_weights.size(); ++h) {
+      const std::optional<double>& weight = results.first_weights[h];
+      if (!weight || !std::isfinite(*weight)) continue;
+      ++heads;
+      if (*weight > epsilon) names.push_back(shape.heads[h].name);
+    }
+  }
+  [[nodiscard]] double rate() const { return static_cast<double>(names.size()) / static_cast<double>(heads); }
+  [[nodiscard]] Record record() const {
+    return Record().set("epsilon", epsilon).set("heads", heads).set("rate", rate()).set("names", names);
+  }
+  [[nodiscard]] TextLine line() const {
+    return {"Sink rate",
+            fmt::format(": {:.3f}: {} of {} have a mean weight above {} on position 0{}{}", rate(),
+                        names.size(), counted(heads, "head"), epsilon, names.empty() ? "" : ": ",
+                        shown(fmt::format("{}", fmt::join(names, ", "))))};
+  }
+};
+
 /// Returns the table with the path of the model as its first column.
 Table with_model_path(Table table, const std::string& path) {
   table.columns.insert(table.columns.begin(), "model");
@@ -393,7 +419,7 @@ std::string kernel_names(const StudyState& state) {
   return fmt::format("{}", fmt::join(state.kernels(), "+"));
 }
 
-Results study_results(const StudyState& state, Pool& pool) {
+Results study_results(const StudyState& state, Pool& pool, double sink_epsilon) {
   StudyResults found = state.finish(pool);
   const StudyHeader& header = state.header();
   const CorpusCounts& counts = state.counts();
@@ -405,6 +431,8 @@ Results study_results(const StudyState& state, Pool& pool) {
   summary.set("blocks", state.done().size()).set("of", state.blocks());
   const Table strongest = strongest_table(found, header.shape);
   summary.set("strongest", strongest);
+  const StudySinks sinks(found, header.shape, sink_epsilon);
+  if (sinks.heads > 0) summary.set("sinks", sinks.record());
   for (const auto& [name, value] : found.summary.fields) summary.set(name, value);
 
   Results results;
@@ -461,6 +489,7 @@ Results study_results(const StudyState& state, Pool& pool) {
     found.text.emplace_back(
         TextTable{"Strongest heads in the corpus (null: the value of uniform attention)", std::move(table)});
   }
+  if (sinks.heads > 0) found.text.emplace_back(sinks.line());
   results.append(std::move(found));
   if (const std::string column = first_column_of_heads(results.tables); !column.empty())
     results.picture_hint = fmt::format("add the measure roles, or give --plot {} or another column", column);

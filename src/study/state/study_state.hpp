@@ -197,8 +197,9 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
 /// Returns the kernels of the BLAS and of attnctl that computed the blocks: "Haswell/avx2+SkylakeX/avx512".
 [[nodiscard]] std::string kernel_names(const StudyState& state);
 
-/// Returns the results of a study for output. A warning says if blocks are missing.
-[[nodiscard]] Results study_results(const StudyState& state, Pool& pool);
+/// Returns the results of a study for output. A warning says if blocks are missing. A head is a sink if its
+/// mean weight on position 0 is above `sink_epsilon`.
+[[nodiscard]] Results study_results(const StudyState& state, Pool& pool, double sink_epsilon = 0.3);
 
 struct ComparisonRequest {
   /// Largest number of heads per column, and of changed roles, in text; nullopt: about 40 lines of text.
