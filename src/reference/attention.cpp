@@ -90,32 +90,13 @@ std::size_t relative_bucket(const model::RelativeBuckets& config, std::int64_t d
          std::min(side - 1, exact + static_cast<std::size_t>(ratio * static_cast<float>(side - exact)));
 }
 
-/// Returns the row of the DeBERTa table for `distance` = query position - key position. Small distances have
-/// one row each. If config.logarithmic, larger distances share rows on a logarithmic scale, computed in
-/// float32 like the original implementation.
-std::size_t distance_row(const model::DisentangledConfig& config, std::int64_t distance) {
-  const auto span = static_cast<std::int64_t>(config.span);
-  const std::int64_t half = span / 2;
-  std::int64_t step = distance;
-  if (config.logarithmic && std::abs(distance) > half) {
-    const auto range = std::log(
-        static_cast<float>(static_cast<double>(config.max_distance - 1) / static_cast<double>(half)));
-    const float ratio = std::log(static_cast<float>(std::abs(distance)) / static_cast<float>(half)) / range;
-    step = static_cast<std::int64_t>(std::ceil(ratio * static_cast<float>(half - 1))) + half;
-    if (distance < 0) step = -step;
-  }
-  return static_cast<std::size_t>(std::clamp<std::int64_t>(step + span, 0, 2 * span - 1));
-}
-
 /// The data that all heads of a layer share.
 struct LayerInput {
   const model::AttentionConfig& config;
   const model::AttentionWeights& weights;
   const input::Sequence& sequence;
   Matrix q, k, v;  // [n, query_slices k], [m, kv_heads k], [m, kv_heads v] or empty
-  /// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
-  /// span, heads k]; empty if the layer does not use them.
-  Matrix distance_keys = {}, distance_queries = {};
+  DistanceTables distances;
 };
 
 /// Returns the sum [n, m] of the terms that ALiBi, T5 buckets and disentangled attention add to the scores.
@@ -136,14 +117,14 @@ Matrix position_bias(const LayerInput& layer, std::size_t head, const Matrix& q,
   const auto times = [&](const Matrix& x, const Matrix& distances) {
     return linalg::dot(x, xt::transpose(head_columns(distances, head, config.d_head)));  // [x rows, 2 span]
   };
-  if (layer.distance_keys.size() > 0) {
-    const Matrix product = times(q, layer.distance_keys);
+  if (layer.distances.keys.size() > 0) {
+    const Matrix product = times(q, layer.distances.keys);
     add([&](std::size_t i, std::size_t, std::int64_t distance) {
       return config.scale * product(i, distance_row(*config.disentangled, distance));
     });
   }
-  if (layer.distance_queries.size() > 0) {
-    const Matrix product = times(k, layer.distance_queries);
+  if (layer.distances.queries.size() > 0) {
+    const Matrix product = times(k, layer.distances.queries);
     add([&](std::size_t, std::size_t j, std::int64_t distance) {
       return config.scale * product(j, distance_row(*config.disentangled, distance));
     });
@@ -153,12 +134,10 @@ Matrix position_bias(const LayerInput& layer, std::size_t head, const Matrix& q,
 }
 
 /// Returns the scores scale q k^T [n, m], with the soft cap if the model has one. For linear attention
-/// returns ln(phi(q) phi(k)^T) with phi(x) = elu(x) + 1, because its softmax is the pattern.
+/// returns ln(phi(q) phi(k)^T), because its softmax is the pattern.
 Matrix score(const model::AttentionConfig& config, const Matrix& q, const Matrix& k) {
-  if (config.kind.rule == model::AttentionKind::Rule::linear) {
-    const auto phi = [](const Matrix& x) { return Matrix(xt::where(x > 0, x + 1, xt::exp(x))); };
-    return xt::log(linalg::dot(phi(q), xt::transpose(phi(k))));
-  }
+  if (config.kind.rule == model::AttentionKind::Rule::linear)
+    return xt::log(linalg::dot(linear_features(q), xt::transpose(linear_features(k))));
   Matrix scores = config.scale * linalg::dot(q, xt::transpose(k));
   if (config.soft_cap == 0) return scores;
   return double{config.soft_cap} * xt::tanh(scores / double{config.soft_cap});
@@ -183,15 +162,6 @@ Matrix weighted_values(const Matrix& pattern, const Matrix& scores, const Matrix
     }
   }
   return z;
-}
-
-model::NormWeights norm_of_head(const model::AttentionConfig& config, const model::NormWeights& norm,
-                                std::size_t index) {
-  if (config.head_norm_span == model::HeadNormSpan::shared) return norm;
-  model::NormWeights part;
-  if (!norm.gain.empty()) part.gain = norm.gain.subspan(index * config.d_head, config.d_head);
-  if (!norm.bias.empty()) part.bias = norm.bias.subspan(index * config.d_head, config.d_head);
-  return part;
 }
 
 /// Returns the queries or the keys of one head [n, k], normalised and rotated if the model does so.
@@ -223,6 +193,44 @@ Matrix attend_head(const LayerInput& layer, std::size_t head, ReferenceLayer& ou
 }
 
 }  // namespace
+
+std::size_t distance_row(const model::DisentangledConfig& config, std::int64_t distance) {
+  const auto span = static_cast<std::int64_t>(config.span);
+  const std::int64_t half = span / 2;
+  std::int64_t step = distance;
+  if (config.logarithmic && std::abs(distance) > half) {
+    const auto range = std::log(
+        static_cast<float>(static_cast<double>(config.max_distance - 1) / static_cast<double>(half)));
+    const float ratio = std::log(static_cast<float>(std::abs(distance)) / static_cast<float>(half)) / range;
+    step = static_cast<std::int64_t>(std::ceil(ratio * static_cast<float>(half - 1))) + half;
+    if (distance < 0) step = -step;
+  }
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(step + span, 0, 2 * span - 1));
+}
+
+model::NormWeights norm_of_head(const model::AttentionConfig& config, const model::NormWeights& norm,
+                                std::size_t index) {
+  if (config.head_norm_span == model::HeadNormSpan::shared) return norm;
+  model::NormWeights part;
+  if (!norm.gain.empty()) part.gain = norm.gain.subspan(index * config.d_head, config.d_head);
+  if (!norm.bias.empty()) part.bias = norm.bias.subspan(index * config.d_head, config.d_head);
+  return part;
+}
+
+Matrix linear_features(const Matrix& x) {
+  return xt::where(x > 0, x + 1, xt::exp(x));
+}
+
+DistanceTables distance_tables(const model::AttentionConfig& config, const model::AttentionWeights& weights,
+                               Pool& pool) {
+  DistanceTables tables;
+  if (!config.disentangled) return tables;
+  const auto& [table, norm, key, query] = weights.disentangled;
+  const Matrix distances = apply(config.disentangled->norm, norm, linalg::to_matrix(table));
+  if (config.disentangled->content_to_position) tables.keys = apply(key, distances, pool);
+  if (config.disentangled->position_to_content) tables.queries = apply(query, distances, pool);
+  return tables;
+}
 
 Matrix head_columns(const Matrix& projection, std::size_t index, std::size_t width) {
   return xt::view(projection, xt::all(), xt::range(index * width, (index + 1) * width));
@@ -256,14 +264,9 @@ ReferenceLayer attend(const model::AttentionConfig& config, const model::Attenti
                    input.sequence,
                    apply(weights.query, input.queries, pool),
                    apply(weights.key, input.keys, pool),
-                   {}};
+                   {},
+                   distance_tables(config, weights, pool)};
   if (weights.value.present()) layer.v = apply(weights.value, input.values, pool);
-  if (config.disentangled) {
-    const auto& [table, norm, key, query] = weights.disentangled;
-    const Matrix distances = apply(config.disentangled->norm, norm, linalg::to_matrix(table));
-    if (config.disentangled->content_to_position) layer.distance_keys = apply(key, distances, pool);
-    if (config.disentangled->position_to_content) layer.distance_queries = apply(query, distances, pool);
-  }
   if (const double clip = config.clip; clip > 0) {
     for (Matrix* const projection : {&layer.q, &layer.k, &layer.v})
       *projection = xt::clip(*projection, -clip, clip);

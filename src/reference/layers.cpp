@@ -8,35 +8,6 @@
 namespace attnctl::reference {
 namespace {
 
-Matrix run_one_mlp(const model::MlpConfig& config, const model::ExpertsConfig& experts,
-                   const model::MlpWeights& weights, const Matrix& x, Pool& pool) {
-  const Matrix up = apply(weights.up, x, pool);
-  if (!config.gated) return apply(weights.down, activate(config.activation, up), pool);
-  const Matrix gate = apply(weights.gate, x, pool);
-  const double limit = experts.limit;
-  if (limit == 0) return apply(weights.down, up * activate(config.activation, gate), pool);
-  const Matrix g = xt::minimum(limit, gate);
-  return apply(weights.down, (xt::clip(up, -limit, limit) + 1) * g / (1 + xt::exp(-experts.alpha * g)), pool);
-}
-
-/// Returns the weight of each expert for each token [n, experts]; 0 if the router does not choose it.
-Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores) {
-  Matrix weights = xt::exp(scores - linalg::row_max(scores));
-  weights /= linalg::row_sum(weights);
-  for (std::size_t r = 0; r < scores.shape(0); ++r) {
-    for (std::size_t e = 0; e < config.count; ++e) {
-      std::size_t better = 0;
-      for (std::size_t other = 0; other < config.count; ++other) {
-        if (scores(r, other) > scores(r, e) || (scores(r, other) == scores(r, e) && other < e)) ++better;
-      }
-      if (better >= config.per_token) weights(r, e) = 0;
-    }
-  }
-  // The softmax over the chosen experts is the softmax over all experts, divided by its sum over the chosen.
-  if (config.renormalised || config.softmax_after_topk) weights /= linalg::row_sum(weights);
-  return weights;
-}
-
 void add_row(const model::LookupTable& table, std::size_t index, Matrix& x, std::size_t r) {
   std::vector<float> row(table.width());
   table.row(index, row);
@@ -172,6 +143,34 @@ Matrix activate(model::Activation activation, const Matrix& x) {
   return x;
 }
 
+Matrix run_one_mlp(const model::MlpConfig& config, const model::ExpertsConfig& experts,
+                   const model::MlpWeights& weights, const Matrix& x, Pool& pool) {
+  const Matrix up = apply(weights.up, x, pool);
+  if (!config.gated) return apply(weights.down, activate(config.activation, up), pool);
+  const Matrix gate = apply(weights.gate, x, pool);
+  const double limit = experts.limit;
+  if (limit == 0) return apply(weights.down, up * activate(config.activation, gate), pool);
+  const Matrix g = xt::minimum(limit, gate);
+  return apply(weights.down, (xt::clip(up, -limit, limit) + 1) * g / (1 + xt::exp(-experts.alpha * g)), pool);
+}
+
+Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores) {
+  Matrix weights = xt::exp(scores - linalg::row_max(scores));
+  weights /= linalg::row_sum(weights);
+  for (std::size_t r = 0; r < scores.shape(0); ++r) {
+    for (std::size_t e = 0; e < config.count; ++e) {
+      std::size_t better = 0;
+      for (std::size_t other = 0; other < config.count; ++other) {
+        if (scores(r, other) > scores(r, e) || (scores(r, other) == scores(r, e) && other < e)) ++better;
+      }
+      if (better >= config.per_token) weights(r, e) = 0;
+    }
+  }
+  // The softmax over the chosen experts is the softmax over all experts, divided by its sum over the chosen.
+  if (config.renormalised || config.softmax_after_topk) weights /= linalg::row_sum(weights);
+  return weights;
+}
+
 Matrix run_mlp(const model::LayerConfig& config, const model::LayerWeights& weights, const Matrix& x,
                Pool& pool) {
   if (config.experts.count == 0) return run_one_mlp(config.mlp, {}, weights.mlp, x, pool);
@@ -188,26 +187,43 @@ Matrix run_mlp(const model::LayerConfig& config, const model::LayerWeights& weig
   return sum;
 }
 
+Matrix convolve(const model::ConvolutionConfig& config, const model::Linear& convolution,
+                const Matrix& embeddings) {
+  const std::size_t length = embeddings.shape(0);
+  const std::size_t channels = embeddings.shape(1) / config.groups;
+  const std::size_t side = (config.kernel - 1) / 2;
+  const Matrix filter = weight_of(convolution);  // [input channels of a group * kernel, d]
+  Matrix padded = xt::zeros<double>({length + 2 * side, embeddings.shape(1)});
+  xt::view(padded, xt::range(side, side + length), xt::all()) = embeddings;
+  Matrix sum = xt::broadcast(linalg::to_vector(convolution.bias), embeddings.shape());
+  for (std::size_t group = 0; group < config.groups; ++group) {
+    const auto columns = [&] { return xt::range(group * channels, (group + 1) * channels); };
+    for (std::size_t t = 0; t < config.kernel; ++t) {
+      xt::view(sum, xt::all(), columns()) +=
+          linalg::dot(xt::view(padded, xt::range(t, t + length), columns()),
+                      xt::view(filter, xt::range(t, channels * config.kernel, config.kernel), columns()));
+    }
+  }
+  return sum;
+}
+
 Matrix add_convolution(const model::LayerConfig& config, const model::LayerWeights& weights,
                        const Matrix& embeddings, const Matrix& x) {
   if (!config.convolution) return x;
-  const auto& [kernel, groups, activation] = *config.convolution;
-  const std::size_t length = x.shape(0);
-  const std::size_t channels = x.shape(1) / groups;
-  const std::size_t side = (kernel - 1) / 2;
-  const Matrix filter = weight_of(weights.convolution);  // [input channels of a group * kernel, d]
-  Matrix padded = xt::zeros<double>({length + 2 * side, x.shape(1)});
-  xt::view(padded, xt::range(side, side + length), xt::all()) = embeddings;
-  Matrix sum = xt::broadcast(linalg::to_vector(weights.convolution.bias), x.shape());
-  for (std::size_t group = 0; group < groups; ++group) {
-    const auto columns = [&] { return xt::range(group * channels, (group + 1) * channels); };
-    for (std::size_t t = 0; t < kernel; ++t) {
-      xt::view(sum, xt::all(), columns()) +=
-          linalg::dot(xt::view(padded, xt::range(t, t + length), columns()),
-                      xt::view(filter, xt::range(t, channels * kernel, kernel), columns()));
-    }
-  }
-  return apply(config.norm, weights.convolution_norm, x + activate(activation, sum));
+  const Matrix sum = convolve(*config.convolution, weights.convolution, embeddings);
+  return apply(config.norm, weights.convolution_norm, x + activate(config.convolution->activation, sum));
+}
+
+bool reads_normalised(model::NormPlace place) {
+  return place == model::NormPlace::pre || place == model::NormPlace::both;
+}
+
+Matrix residual_term(const model::LayerConfig& config, Matrix output, const model::NormWeights& norm,
+                     const model::NormWeights& output_norm, const Edit& edit) {
+  if (config.place == model::NormPlace::output) output = apply(config.norm, norm, output);
+  if (config.place == model::NormPlace::both) output = apply(config.norm, output_norm, output);
+  apply(edit, output);
+  return double{config.residual_multiplier} * output;
 }
 
 Matrix token_embeddings(const Embedding& embedding, const input::Sequence& sequence) {

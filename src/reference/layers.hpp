@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 #include "base/pool.hpp"
@@ -38,10 +39,19 @@ struct NormalisedRows {
 
 [[nodiscard]] Matrix activate(model::Activation activation, const Matrix& x);
 
+/// Returns the output of one MLP or expert for x [n, d]. `experts` is empty for an MLP.
+[[nodiscard]] Matrix run_one_mlp(const model::MlpConfig& config, const model::ExpertsConfig& experts,
+                                 const model::MlpWeights& weights, const Matrix& x, Pool& pool);
+/// Returns the weight of each expert for each token [n, experts], given the scores of the router [n,
+/// experts]; 0 if the router does not choose the expert.
+[[nodiscard]] Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores);
 /// Returns the output of a layer's MLP or experts for x [n, d].
 [[nodiscard]] Matrix run_mlp(const model::LayerConfig& config, const model::LayerWeights& weights,
                              const Matrix& x, Pool& pool);
 
+/// Returns conv(embeddings) [n, d], without the activation.
+[[nodiscard]] Matrix convolve(const model::ConvolutionConfig& config, const model::Linear& convolution,
+                              const Matrix& embeddings);
 /// Returns N(x + act(conv(embeddings))), where N is a norm; x if the layer has no convolution.
 [[nodiscard]] Matrix add_convolution(const model::LayerConfig& config, const model::LayerWeights& weights,
                                      const Matrix& embeddings, const Matrix& x);
@@ -64,6 +74,9 @@ struct Embedding {
 /// Sets the rows of hidden tokens in x [n, d] to 0 if config.zero_hidden.
 void clear_hidden(const model::EmbeddingConfig& config, const input::Sequence& sequence, Matrix& x);
 
+/// Returns true if attention and MLP of a layer read a normalised copy of the residual stream.
+[[nodiscard]] bool reads_normalised(model::NormPlace place);
+
 struct AttentionInput {
   const input::Sequence& sequence;  // the sequence of the keys, with the masks
   const Matrix& queries;            // [n, d]
@@ -79,11 +92,36 @@ inline void apply(const Edit& edit, Matrix& x) {
   if (edit) edit({x.data(), x.shape(0), x.shape(1)});
 }
 
+/// Returns the term that is added to the residual stream for the output of the attention or the MLP.
+[[nodiscard]] Matrix residual_term(const model::LayerConfig& config, Matrix output,
+                                   const model::NormWeights& norm, const model::NormWeights& output_norm,
+                                   const Edit& edit = {});
+
 /// Returns the scores, pattern and z of each head, and the layer's attention output. `edit` changes the z of
 /// all heads, side by side, before the output is computed.
 [[nodiscard]] ReferenceLayer attend(const model::AttentionConfig& config,
                                     const model::AttentionWeights& weights, const AttentionInput& input,
                                     Pool& pool, const Edit& edit = {});
+
+/// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
+/// span, heads k]; empty if the layer does not use them.
+struct DistanceTables {
+  Matrix keys, queries;
+};
+[[nodiscard]] DistanceTables distance_tables(const model::AttentionConfig& config,
+                                             const model::AttentionWeights& weights, Pool& pool);
+
+/// Returns the row of the DeBERTa table for `distance` = query position - key position. Small distances have
+/// one row each. If config.logarithmic, larger distances share rows on a logarithmic scale, computed in
+/// float32 like the original implementation.
+[[nodiscard]] std::size_t distance_row(const model::DisentangledConfig& config, std::int64_t distance);
+
+/// Returns the part of a norm's weights that belongs to one head; all of them if the heads share them.
+[[nodiscard]] model::NormWeights norm_of_head(const model::AttentionConfig& config,
+                                              const model::NormWeights& norm, std::size_t index);
+
+/// Returns phi(x) = elu(x) + 1, the features of linear attention.
+[[nodiscard]] Matrix linear_features(const Matrix& x);
 
 /// Returns one head of a projection [n, heads * width]: the columns [index * width, (index + 1) * width).
 [[nodiscard]] Matrix head_columns(const Matrix& projection, std::size_t index, std::size_t width);

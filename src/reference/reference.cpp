@@ -7,25 +7,11 @@
 namespace attnctl::reference {
 namespace {
 
-/// Returns true if attention and MLP of a layer read a normalised copy of the residual stream.
-bool reads_normalised(model::NormPlace place) {
-  return place == model::NormPlace::pre || place == model::NormPlace::both;
-}
-
-/// Returns the term that is added to the residual stream for the output of the attention or the MLP.
-Matrix residual(const model::LayerConfig& config, Matrix branch, const model::NormWeights& norm,
-                const model::NormWeights& output_norm, const Edit& edit = {}) {
-  if (config.place == model::NormPlace::output) branch = apply(config.norm, norm, branch);
-  if (config.place == model::NormPlace::both) branch = apply(config.norm, output_norm, branch);
-  apply(edit, branch);
-  return double{config.residual_multiplier} * branch;
-}
-
 /// Returns the residual stream after the attention and the MLP of a layer. `before` is the stream that the
 /// attention output `attention` is added to.
 Matrix finish_layer(const model::LayerConfig& config, const model::LayerWeights& weights,
                     const Matrix& before, const Matrix& attention, Pool& pool, const Edit& edit_mlp) {
-  Matrix x = before + residual(config, attention, weights.attention_norm, weights.attention_output_norm);
+  Matrix x = before + residual_term(config, attention, weights.attention_norm, weights.attention_output_norm);
   if (config.place == model::NormPlace::post) x = apply(config.norm, weights.attention_norm, x);
   if (config.mlp.width == 0) return x;
   if (config.place == model::NormPlace::stream) x = apply(config.norm, weights.mlp_norm, x);
@@ -33,7 +19,7 @@ Matrix finish_layer(const model::LayerConfig& config, const model::LayerWeights&
   const Matrix mlp =
       run_mlp(config, weights,
               reads_normalised(config.place) ? apply(config.norm, weights.mlp_norm, stream) : stream, pool);
-  x += residual(config, mlp, weights.mlp_norm, weights.mlp_output_norm, edit_mlp);
+  x += residual_term(config, mlp, weights.mlp_norm, weights.mlp_output_norm, edit_mlp);
   if (config.place == model::NormPlace::post) x = apply(config.norm, weights.mlp_norm, x);
   return x;
 }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/matrix_view.hpp"
@@ -59,13 +61,28 @@ struct LogitGradient {
 };
 
 /// Computes the gradient of the logit of a token at a position of the sequence, with respect to the z of each
-/// head and to the token embeddings. `position` must be less than the number of tokens, and `token` less than
-/// the size of the vocabulary. Without `token`, uses the token with the largest logit. check_batch
-/// (forward/run.hpp) must accept the sequence. Throws Error(bad_input) if the model has no output head, if
-/// the model has a mechanism that this function does not support, if a layer has no W_V, or if the sequence
-/// has separate keys.
+/// head and to the token embeddings (after scaling and token dropout). `position` must be less than the
+/// number of tokens, and `token` less than the size of the vocabulary. Without `token`, uses the token with
+/// the largest logit. check_batch (forward/run.hpp) must accept the sequence. Throws Error(bad_input) if the
+/// model has no output head or has a decoder after an encoder, if a layer has no W_V, or if the sequence has
+/// separate keys or values.
 [[nodiscard]] LogitGradient logit_gradient(const model::Model& model, const input::Sequence& sequence,
                                            std::size_t position, std::optional<std::size_t> token,
                                            Pool& pool);
+
+/// A loss and its gradients, in float64.
+struct LossGradient {
+  double loss = 0;
+  std::vector<std::vector<OwnedMatrix<double>>> d_z;  // [layers][heads][n, v]: d loss / d z
+};
+
+/// Computes the gradient of a loss with respect to the z of each head. The loss is the mean over `queries`
+/// (of the target in encoder-decoder models; at least one) of -ln softmax(logits)[target], with one target
+/// token per query. The choice of experts is constant. check_batch (forward/run.hpp) must accept the
+/// sequence. Throws Error(bad_input) if the model has no output head, if a layer has no W_V, or if the
+/// sequence has separate keys or values.
+[[nodiscard]] LossGradient loss_gradient(const model::Model& model, const input::Sequence& sequence,
+                                         std::span<const std::size_t> queries,
+                                         std::span<const std::int64_t> targets, Pool& pool);
 
 }  // namespace attnctl::reference

@@ -72,13 +72,23 @@ TEST_CASE("mixing is rejected if the attention output is changed before it is ad
   }
 }
 
-TEST_CASE("gradients are rejected for mechanisms without a derivative") {
-  for (const std::string model : {"gemma2", "gptj", "mixtral", "gpt_oss", "cohere", "opt-350m"}) {
+TEST_CASE("gradients are rejected without an output head and for encoder-decoder models") {
+  for (const std::string model : {"bert-headless", "t5", "marian"}) {
     CAPTURE(model);
     const auto result =
         run_attnctl({"experiment", "gradients", "--model", "tests/golden/" + model, "--ids", "1,2,3"});
     CHECK(result.status == 3);
     CHECK(result.err.find("gradients do not support") != std::string::npos);
+  }
+}
+
+TEST_CASE("gradients pass through every mechanism of single-stack models") {
+  for (const std::string model :
+       {"gemma2", "gptj", "mixtral", "gpt_oss", "cohere", "opt-350m", "deberta-v2"}) {
+    CAPTURE(model);
+    const auto result =
+        run_attnctl({"experiment", "gradients", "--model", "tests/golden/" + model, "--ids", "1,2,3"});
+    CHECK_MESSAGE(result.status == 0, result.err);
   }
 }
 
