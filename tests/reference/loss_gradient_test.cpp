@@ -118,6 +118,11 @@ TEST_CASE("the gradient of the loss equals central differences of the float64 pa
     CAPTURE(name);
     check_by_differences(test::MemoryModel::golden(name).bound(), sequence_of(ids), 0);
   }
+  // The residual stream itself is normalised, before the attention and before the MLP.
+  check_by_differences(test::MemoryModel::golden("bloom")
+                           .patched(R"({"apply_residual_connection_post_layernorm": true})")
+                           .bound(),
+                       sequence_of(ids), 0);
   const std::vector<std::size_t> layers = {1};
   for (const char* const kind : {"linear", "strided:2", "block:2"}) {
     CAPTURE(kind);

@@ -80,6 +80,9 @@ class Convolution {
 /// times d_model wide.
 inline constexpr std::size_t kMlpRows = 1024;
 
+/// Returns the experts of one token, given the scores [experts] of the router.
+[[nodiscard]] ExpertRoute route_of(const model::ExpertsConfig& config, std::span<const float> scores);
+
 struct MlpBuffers {
   Buffer normed, inner, gate, out;
 };

@@ -38,25 +38,6 @@ std::vector<double> softmax_over(std::span<const float> scores, std::span<const 
   return weights;
 }
 
-ExpertRoute route_of(const model::ExpertsConfig& config, std::span<const float> scores) {
-  std::vector<std::size_t> all(scores.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  std::vector<std::size_t> picked = all;
-  std::ranges::stable_sort(picked, [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
-  picked.resize(config.per_token);
-  std::vector<double> weights;
-  if (config.softmax_after_topk) {
-    weights = softmax_over(scores, picked);
-  } else {
-    const std::vector<double> all_weights = softmax_over(scores, all);
-    for (const std::size_t e : picked) weights.push_back(all_weights[e]);
-  }
-  const double sum = config.renormalised ? std::accumulate(weights.begin(), weights.end(), 0.0) : 1;
-  ExpertRoute route{picked, {}};  // a copy, because `picked` has the capacity of all experts
-  for (const double weight : weights) route.weights.push_back(static_cast<float>(weight / sum));
-  return route;
-}
-
 /// Computes inner = (up + 1) g sigmoid(alpha g). `inner` contains up before the call. First, up is clamped to
 /// [-limit, limit], and values of the gate g above the limit are replaced by the limit.
 void combine_clamped(const model::ExpertsConfig& config, MatrixView<const float> gate,
@@ -158,6 +139,25 @@ void add_mlp_of_rows(Pool& pool, const model::LayerConfig& config, const model::
 }
 
 }  // namespace
+
+ExpertRoute route_of(const model::ExpertsConfig& config, std::span<const float> scores) {
+  std::vector<std::size_t> all(scores.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<std::size_t> picked = all;
+  std::ranges::stable_sort(picked, [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  picked.resize(config.per_token);
+  std::vector<double> weights;
+  if (config.softmax_after_topk) {
+    weights = softmax_over(scores, picked);
+  } else {
+    const std::vector<double> all_weights = softmax_over(scores, all);
+    for (const std::size_t e : picked) weights.push_back(all_weights[e]);
+  }
+  const double sum = config.renormalised ? std::accumulate(weights.begin(), weights.end(), 0.0) : 1;
+  ExpertRoute route{picked, {}};  // a copy, because `picked` has the capacity of all experts
+  for (const double weight : weights) route.weights.push_back(static_cast<float>(weight / sum));
+  return route;
+}
 
 void add_mlp(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
              MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes,

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/matrix_view.hpp"
+#include "causal/interventions.hpp"
+#include "causal/recording.hpp"
+#include "forward/run.hpp"
+#include "input/batch.hpp"
+#include "model/model.hpp"
+
+// Gradients of the predictions with respect to the z of every head, by one backward pass.
+namespace attnctl::causal {
+
+/// The gradient of one number of a sequence with respect to the z of all heads.
+struct HeadGradients {
+  std::vector<OwnedMatrix<float>> d_z;  // [layers][n, heads * v], as RecordedSequence::z
+};
+
+/// Returns, for each sequence, the gradient of its loss: the mean over its scored queries of -ln p(target).
+/// The gradient of a sequence without scored queries is 0. `recorded` has the sequences of the same batch,
+/// from CausalPass or record(). The choice of experts is constant, as in PyTorch. Layers are computed again
+/// from the recorded streams, one at a time. Throws Error(bad_input) if the model has no output head, if a
+/// layer has no W_V, or if a sequence has separate keys or values.
+[[nodiscard]] std::vector<HeadGradients> loss_gradients(const model::Model& model, const input::Batch& batch,
+                                                        std::span<const ScoredQueries> scored,
+                                                        const std::vector<RecordedSequence>& recorded,
+                                                        forward::RunContext& context);
+
+/// As loss_gradients(), for the logit of answer.right minus that of answer.wrong at ScoredQueries::answer.
+/// The gradient of a sequence without this query is 0.
+[[nodiscard]] std::vector<HeadGradients> difference_gradients(
+    const model::Model& model, const input::Batch& batch, std::span<const ScoredQueries> scored,
+    const AnswerTokens& answer, const std::vector<RecordedSequence>& recorded, forward::RunContext& context);
+
+}  // namespace attnctl::causal
