@@ -1,6 +1,7 @@
 #include "causal/gradient.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -439,6 +440,32 @@ std::vector<HeadGradients> difference_gradients(const model::Model& model, const
     logits[static_cast<std::size_t>(answer.wrong)] -= 1;
   };
   return BackwardPass(model, batch, recorded, context).run(difference);
+}
+
+LinearEstimate estimate(const model::ModelConfig& config, const Intervention& intervention,
+                        const RecordedSequence& recorded, const HeadGradients& gradients) {
+  if (!intervention.mlps.empty()) return {};
+  LinearEstimate sum{0, 0};
+  for (const HeadPatch& patch : intervention.heads) {
+    const std::size_t width = config.layers[patch.head.layer].attention.d_value;
+    const auto of_head = [&](const OwnedMatrix<float>& all) {
+      return all.view().col_range(patch.head.head * width, width);
+    };
+    const MatrixView<const float> z = of_head(recorded.z[patch.head.layer]),
+                                  gradient = of_head(gradients.d_z[patch.head.layer]);
+    double own = 0;
+    for (std::size_t p = 0; p < z.rows; ++p) {
+      if (!patch.by.changes(p)) continue;
+      const std::span<const float> row = patch.by.row(p);
+      for (std::size_t c = 0; c < width; ++c) {
+        const double value = z(p, c), slope = gradient(p, c);
+        own += value * slope;
+        sum.change += ((row.empty() ? 0.0 : double{row[c]}) - value) * slope;
+      }
+    }
+    sum.importance += std::abs(own);
+  }
+  return sum;
 }
 
 }  // namespace attnctl::causal

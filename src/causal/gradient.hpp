@@ -34,4 +34,15 @@ struct HeadGradients {
     const model::Model& model, const input::Batch& batch, std::span<const ScoredQueries> scored,
     const AnswerTokens& answer, const std::vector<RecordedSequence>& recorded, forward::RunContext& context);
 
+/// The first-order effect of an intervention on the number whose gradient is given.
+struct LinearEstimate {
+  /// Sum over heads and positions of (replacement - z) . gradient: the change of the number if it were linear
+  /// (attribution patching: Nanda 2023; Syed et al. 2023). kUndefined if an MLP is replaced.
+  double change = kUndefined;
+  /// Sum over heads of |sum over positions of z . gradient| (importance: Michel et al. 2019).
+  double importance = kUndefined;
+};
+[[nodiscard]] LinearEstimate estimate(const model::ModelConfig& config, const Intervention& intervention,
+                                      const RecordedSequence& recorded, const HeadGradients& gradients);
+
 }  // namespace attnctl::causal

@@ -17,11 +17,12 @@ constexpr std::size_t kMostRows = 4096;
 void substitute(const Substitute& by, std::size_t first, MatrixView<float> to) {
   for (std::size_t r = 0; r < to.rows; ++r) {
     const std::size_t position = first + r;
-    if (by.position && *by.position != position) continue;
-    if (by.rows.rows == 0) {
+    if (!by.changes(position)) continue;
+    const std::span<const float> row = by.row(position);
+    if (row.empty()) {
       std::ranges::fill(to.row(r), 0.0F);
     } else {
-      std::ranges::copy(by.rows.row(std::min(position, by.rows.rows - 1)), to.row(r).begin());
+      std::ranges::copy(row, to.row(r).begin());
     }
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,6 +21,12 @@ namespace attnctl::causal {
 struct Substitute {
   MatrixView<const float> rows;  // [rows, width]; position p gets row min(p, rows - 1); no data: zeros
   std::optional<std::size_t> position = std::nullopt;  // the only position that changes; nullopt: all
+
+  [[nodiscard]] bool changes(std::size_t at) const { return !position || *position == at; }
+  /// Returns the row for a position; empty: zeros.
+  [[nodiscard]] std::span<const float> row(std::size_t at) const {
+    return rows.rows == 0 ? std::span<const float>() : rows.row(std::min(at, rows.rows - 1));
+  }
 };
 
 struct HeadPatch {

@@ -8,7 +8,9 @@
 #include "analysis/head_axes.hpp"
 #include "analysis/model_summary.hpp"
 #include "base/error.hpp"
+#include "causal/gradient.hpp"
 #include "causal/patching.hpp"
+#include "inspect/attribute.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -23,6 +25,10 @@ constexpr auto kPatchDefinitions = std::to_array<Definition>({
      "Heimersheim and Nanda 2024"},
     {"paths.effect", "", "", "0", "effect if only this input of the second head sees the patched first head",
      "Wang et al. 2022"},
+    {"estimate", "", "", "0",
+     "first-order estimate of the effect: sum over positions of (patched z - z) . d metric / dz, divided "
+     "like effect",
+     "Nanda 2023, attribution patching"},
     {"part", "", "", "", "what is patched: z, pattern or value"},
     {"position", "tokens", "from 0", "", "the only position that is patched; empty: all"},
     {"token", "", "", "", "the token of the receiving input at this position"},
@@ -69,48 +75,6 @@ void check_inputs(const PatchRequest& request, const OpenModel& open) {
          escaped(open.model.name()));
 }
 
-/// Returns the query that predicts the answer: the mask token, or the last token of a causal model.
-std::size_t answer_query(const input::Sequence& sequence, const tokenizer::Vocabulary& vocabulary,
-                         const model::ModelConfig& config) {
-  for (std::size_t i = 0; i < sequence.ids.size(); ++i)
-    if (vocabulary.is_mask(sequence.ids[i])) return i;
-  if (!config.layers.back().attention.causal)
-    fail(Status::bad_input,
-         "--clean: the model predicts masked tokens; need a mask token, such as [MASK], in both texts");
-  return sequence.queries() - 1;
-}
-
-/// Records the logits of one query.
-class LogitRow final : public forward::Observer {
- public:
-  explicit LogitRow(std::size_t query) : query_(query) {}
-  [[nodiscard]] forward::Needs needs() const override { return {.patterns = false, .logits = true}; }
-  void panel(const forward::AttentionPanel& /*panel*/) override {}
-  void logits(std::size_t /*sequence*/, std::size_t first_query, MatrixView<const float> values) override {
-    if (query_ < first_query || query_ >= first_query + values.rows) return;
-    const auto row = values.row(query_ - first_query);
-    best_ = std::ranges::max_element(row) - row.begin();
-  }
-  [[nodiscard]] std::int64_t best() const { return best_; }
-
- private:
-  std::size_t query_;
-  std::int64_t best_ = 0;
-};
-
-std::int64_t best_token(const model::Model& model, const input::Batch& batch, std::size_t query,
-                        forward::RunContext& context) {
-  LogitRow row(query);
-  forward::Observer* const observers[] = {&row};
-  forward::run_forward(model, batch, {}, observers, context);
-  return row.best();
-}
-
-std::string token_text(const tokenizer::Vocabulary& vocabulary, std::int64_t id) {
-  const auto token = vocabulary.token(id);
-  return token && !token->empty() ? std::string(*token) : "#" + std::to_string(id);
-}
-
 /// Patches the runs of a request.
 class Patcher {
  public:
@@ -119,8 +83,10 @@ class Patcher {
     check_inputs(request, open);
     receiver_.batch.sequences = {request.into_clean ? request.clean : request.corrupt};
     donor_.batch.sequences = {request.into_clean ? request.corrupt : request.clean};
-    const std::size_t query = answer_query(receiver(), open.vocabulary, config_);
-    if (query != answer_query(donor_.batch.sequences[0], open.vocabulary, config_))
+    const std::size_t query =
+        predicting_position(receiver(), open, request.into_clean ? "--clean" : "--corrupt");
+    if (query !=
+        predicting_position(donor_.batch.sequences[0], open, request.into_clean ? "--corrupt" : "--clean"))
       fail(Status::bad_input, "--clean and --corrupt: need the mask token at the same position");
     scored_ = {{.queries = {}, .targets = {}, .answer = query}};
     answer_ = request.answer ? *request.answer : default_answer(query);
@@ -239,9 +205,16 @@ class Patcher {
       }
     }
     const std::vector<causal::Effect> effects = pass.run(interventions, context_);
+    const causal::HeadGradients gradients =
+        causal::difference_gradients(open_.model, receiver_.batch, scored_, answer_, pass.recorded(),
+                                     context_)
+            .front();
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       analysis::add_cells(rows[i], effect_cells(effects[i]));
+      analysis::add_cells(rows[i],
+                          causal::estimate(config_, interventions[i], pass.recorded()[0], gradients).change /
+                              (donor_metric_ - metric_));
       order.push_back(i);
     }
     const std::vector<Column> columns =
@@ -249,17 +222,19 @@ class Patcher {
                    {"component", "layer", "head", "name", "part", "position", "token", "metric", "change"});
     std::vector<Column> all = columns;
     all.emplace_back("effect", kPatchDefinitions[0]);
+    all.emplace_back(*std::ranges::find(kPatchDefinitions, "estimate", &Definition::name));
     std::ranges::stable_sort(order, std::ranges::greater(),
                              [&](std::size_t i) { return std::abs(effects[i].logit_difference); });
     constexpr std::size_t kTextRows = 20;
     std::vector<std::vector<Cell>> top;
     for (std::size_t i = 0; i < std::min(order.size(), kTextRows); ++i) {
       const std::vector<Cell>& row = rows[order[i]];
-      top.push_back({row[3], row[4], row[5], row[6], row[7], row[9]});
+      top.push_back({row[3], row[4], row[5], row[6], row[7], row[9], row[10]});
     }
-    results.text.emplace_back(TextTable{
-        "Patches with the largest effects",
-        make_table("patches", {"head", "part", "position", "token", "metric", "effect"}, std::move(top))});
+    results.text.emplace_back(
+        TextTable{"Patches with the largest effects",
+                  make_table("patches", {"head", "part", "position", "token", "metric", "effect", "estimate"},
+                             std::move(top))});
     results.add_table("patch", make_table("patches", std::move(all), std::move(rows)));
     HeatmapPage page = heads_page(results, "patches.effect");
     page.title = "Effect of Patching Heads";

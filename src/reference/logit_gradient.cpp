@@ -14,7 +14,8 @@ void check_differentiable(const model::Model& model, const input::Sequence& sequ
     fail(Status::bad_input, "{}: gradients do not support models without an output head",
          escaped(model.name()));
   if (sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0)
-    fail(Status::bad_input, "input {}: gradients do not support separate keys or values", escaped(sequence.id));
+    fail(Status::bad_input, "input {}: gradients do not support separate keys or values",
+         escaped(sequence.id));
 }
 
 /// Stores the token embeddings and their derivatives in `result`, given d_x of the first layer's input.

@@ -229,7 +229,7 @@ TEST_CASE("shells complete the names that explain knows") {
 }
 
 TEST_CASE("schema lists its names, and takes the name of a command") {
-  CHECK(run_attnctl({"schema"}).out.starts_with("analysis\nbench\n"));
+  CHECK(run_attnctl({"schema"}).out.starts_with("analysis\nattribution\nbench\n"));
   CHECK(run_attnctl({"schema", "analyze"}).out == run_attnctl({"schema", "analysis"}).out);
   CHECK(run_attnctl({"schema", "compare"}).out == run_attnctl({"schema", "comparison"}).out);
   CHECK(contains(run_attnctl({"schema", "analysys"}).err, "(did you mean \"analysis\"?)"));

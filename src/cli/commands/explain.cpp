@@ -14,6 +14,7 @@
 #include "cli/commands.hpp"
 #include "cli/session.hpp"
 #include "formats/json.hpp"
+#include "inspect/attribute.hpp"
 #include "inspect/patch.hpp"
 #include "study/measure.hpp"
 #include "textbook/experiments.hpp"
@@ -49,6 +50,7 @@ std::vector<NameGroup> all_groups() {
       study::definitions());
   add("experiment", "", {}, "experiment ", textbook::definitions());
   add("patch", "", {}, "patch, table ", {{"patches", inspect::patch_definitions()}});
+  add("attribution", "", {}, "attribute, table ", {{"logits", inspect::attribution_definitions()}});
   add("info", "", {}, "info, table ", analysis::summary_definitions());
   return all;
 }
@@ -98,6 +100,7 @@ constexpr auto kTables = std::to_array<TableRow>({
     {"study", "ablation_sentences", "ablation"},
     {"study", "causal_roles", "ablation"},
     {"patch", "paths", "patches"},
+    {"attribution", "scores", "logits"},
     {"comparison", "differences", "compare"},
     {"comparison", "roles", "compare"},
     {"plan", "shards", "plan"},

@@ -23,24 +23,6 @@ struct PatchOptions : CommandOptions {
   bool by_position = false;
 };
 
-/// Returns the input of --NAME TEXT or --NAME-ids IDS.
-input::Sequence patch_input(const std::string& name, const std::optional<std::string>& text,
-                            const std::optional<std::string>& ids, OpenModel& open) {
-  if (text.has_value() == ids.has_value())
-    fail(Status::usage, "--{0}: need a text (--{0} TEXT) or token ids (--{0}-ids IDS)", name);
-  input::Batch batch;
-  if (text) {
-    batch.sequences.push_back(open.encoder.encode({.id = name, .text = *text, .pair = {}, .words = {}}));
-  } else {
-    batch.sequences.emplace_back().id = name;
-    batch.sequences.front().ids = input::parse_ids(*ids, "--" + name + "-ids");
-  }
-  if (open.model.config().embedding.token_types == 0) batch.sequences.front().token_type_ids.clear();
-  input::finish_batch(batch, open.vocabulary);
-  forward::check_batch(open.model, batch);
-  return batch.sequences.front();
-}
-
 /// Returns the two heads of a path "0.1->2.3".
 std::pair<model::HeadId, model::HeadId> parse_path(const std::string& text,
                                                    const model::ModelConfig& config) {
@@ -65,12 +47,13 @@ void patch(const PatchOptions& options) {
   Session session(options.run);
   OpenModel open = open_model(options.model, session.warnings);
   const model::ModelConfig& config = open.model.config();
-  inspect::PatchRequest request{.clean = patch_input("clean", options.clean, options.clean_ids, open),
-                                .corrupt = patch_input("corrupt", options.corrupt, options.corrupt_ids, open),
-                                .selection = inspect::select_heads(options.selection, config, false),
-                                .parts = {},
-                                .by_position = options.by_position,
-                                .into_clean = options.into == "clean"};
+  inspect::PatchRequest request{
+      .clean = single_input("clean", options.clean, options.clean_ids, open),
+      .corrupt = single_input("corrupt", options.corrupt, options.corrupt_ids, open),
+      .selection = inspect::select_heads(options.selection, config, false),
+      .parts = {},
+      .by_position = options.by_position,
+      .into_clean = options.into == "clean"};
   for (const inspect::PatchedPart part :
        {inspect::PatchedPart::z, inspect::PatchedPart::pattern, inspect::PatchedPart::value})
     if (std::ranges::count(options.parts, name_of(part)) > 0) request.parts.push_back(part);
@@ -140,15 +123,12 @@ Command patch_command() {
   add_table_option(command, options->output, "patches,paths");
   options->output.default_table = "patches";
   add_worker_options(command, options->run);
+  const std::string texts =
+      "--clean \"one cat and one cat and one\" --corrupt \"one house and one house and one\"";
   command.footer =
-      "docs/causal.md explains the results and their limits.\n"
-      "Examples:\n"
-      "  attnctl patch data/tiny-llama --clean \"the red cat saw the red\" --corrupt \"the old cat saw the "
-      "old\" "
-      "--format text\n"
-      "  attnctl patch data/tiny-llama --clean \"the red cat saw the red\" --corrupt \"the old cat saw the "
-      "old\" "
-      "--parts z,pattern,value --path '1.0->2.0' | jq '.paths[1].effect'";
+      "docs/causal.md explains the results and their limits.\nExamples:\n  attnctl patch data/tiny-llama " +
+      texts + " --format text\n  attnctl patch data/tiny-llama " + texts +
+      " --path '1.0->2.1' | jq '.paths[2].effect'";
   command.action = [options] { patch(*options); };
   return command;
 }

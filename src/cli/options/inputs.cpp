@@ -235,6 +235,23 @@ input::TextInput text_input(const InputItem& item) {
   return {{}, std::move(text), item.pair, std::nullopt};
 }
 
+input::Sequence single_input(const std::string& name, const std::optional<std::string>& text,
+                             const std::optional<std::string>& ids, OpenModel& open) {
+  if (text.has_value() == ids.has_value())
+    fail(Status::usage, "--{0}: need a text (--{0} TEXT) or token ids (--{0}-ids IDS)", name);
+  input::Batch batch;
+  if (text) {
+    batch.sequences.push_back(open.encoder.encode({.id = name, .text = *text, .pair = {}, .words = {}}));
+  } else {
+    batch.sequences.emplace_back().id = name;
+    batch.sequences.front().ids = input::parse_ids(*ids, "--" + name + "-ids");
+  }
+  if (open.model.config().embedding.token_types == 0) batch.sequences.front().token_type_ids.clear();
+  input::finish_batch(batch, open.vocabulary);
+  forward::check_batch(open.model, batch);
+  return batch.sequences.front();
+}
+
 std::int64_t answer_token(const std::string& option, const std::string& text, OpenModel& open) {
   if (const auto id = open.vocabulary.id(text)) return *id;
   const input::Sequence sequence = open.encoder.encode({.id = "", .text = text, .pair = {}, .words = {}});

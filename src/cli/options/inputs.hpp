@@ -69,6 +69,11 @@ template <typename T>
 /// Error(environment) if a file cannot be read.
 [[nodiscard]] input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
+/// Returns the input of the options --NAME TEXT and --NAME-ids IDS, of which one must be given, complete and
+/// checked for the model.
+[[nodiscard]] input::Sequence single_input(const std::string& name, const std::optional<std::string>& text,
+                                           const std::optional<std::string>& ids, OpenModel& open);
+
 /// Returns the id of a token of the vocabulary, or of a text that is one token. Throws Error(usage), which
 /// names `option`, for any other text.
 [[nodiscard]] std::int64_t answer_token(const std::string& option, const std::string& text, OpenModel& open);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "causal/gradient.hpp"
 #include "causal/interventions.hpp"
 #include "study/measure.hpp"
 
@@ -33,6 +34,13 @@ constexpr auto kAblationDefinitions = std::to_array<Definition>({
      "logit_change - direct_change: what later layers add when the set is removed", "Rushing and Nanda 2024"},
     {"answer_change", "", "", "0", "mean over sentences of the change of logit(--answer) - logit(--wrong)",
      "Wang et al. 2022"},
+    {"estimate", "nats", "", "0",
+     "first-order estimate of loss_change: sum over positions of (replacement - z) . dL/dz; undefined for "
+     "MLPs",
+     "Nanda 2023, attribution patching"},
+    {"importance", "nats", "from 0", "0: the head does not matter",
+     "mean over sentences of |sum over positions of z . dL/dz|, summed over the heads of the set",
+     "Michel et al. 2019"},
     {"p_value", "", "(0, 1]", "uniform if the set is like the null sets",
      "(1 + number of null sets with at least this loss_change) / (1 + null_sets)", "Phipson and Smyth 2010"},
     {"set", "", "", "", "the heads or MLPs that are removed together"},
@@ -74,10 +82,17 @@ constexpr auto kAblationDefinitions = std::to_array<Definition>({
 
 constexpr std::size_t kFewestNulls = 10;
 
-/// The numbers of an effect, in the order of the state file.
-constexpr std::array kEffects = {&causal::Effect::loss, &causal::Effect::divergence, &causal::Effect::logit,
-                                 &causal::Effect::direct, &causal::Effect::logit_difference};
-constexpr std::size_t kLoss = 0, kDivergence = 1, kLogit = 2, kDirect = 3, kAnswer = 4;
+/// The numbers of a set and a sentence, in the order of the state file.
+enum EffectIndex : std::size_t {
+  kLoss,
+  kDivergence,
+  kLogit,
+  kDirect,
+  kAnswer,
+  kEstimate,
+  kImportance,
+  kEffects
+};
 
 /// The results of one sentence.
 struct AblatedSentence {
@@ -158,7 +173,7 @@ class EffectMeans {
     for (const AblatedSentence* const sentence : sentences_) {
       // The answer has one value per sentence, the other effects are means over its queries.
       const double weight = effect == kAnswer ? 1.0 : static_cast<double>(sentence->queries);
-      const double value = double{sentence->effects[set * kEffects.size() + effect]};
+      const double value = double{sentence->effects[set * kEffects + effect]};
       all.push_back({weight > 0 ? weight * value : 0, weight});
     }
     return all;
@@ -287,7 +302,7 @@ class AblationMeasure : public Measure {
       if (sentence.control > 1 || sentence.queries >= std::uint64_t{1} << 32U)
         in.damaged("a sentence has too many queries");
       sentence.loss = in.floats(1).front();
-      sentence.effects = in.floats(sets_.size() * kEffects.size());
+      sentence.effects = in.floats(sets_.size() * kEffects);
     }
   }
 
@@ -301,7 +316,7 @@ class AblationMeasure : public Measure {
     for (const auto& [key, sentence] : sentences_) {
       const bool answers = sentence.effects.size() > kAnswer && std::isfinite(sentence.effects[kAnswer]);
       // A forged state may have sentences of other sets.
-      const bool complete = sentence.effects.size() == sets_.size() * kEffects.size();
+      const bool complete = sentence.effects.size() == sets_.size() * kEffects;
       if (complete && (sentence.control != 0) == control && (sentence.queries > 0 || answers))
         found.push_back(&sentence);
     }
@@ -421,6 +436,8 @@ void AblationMeasure::begin(const StudyBlock& block) {
     }
   }
   const std::vector<causal::Effect> effects = pass.run(interventions, context);
+  const std::vector<causal::HeadGradients> gradients =
+      causal::loss_gradients(block.model, batch, scored, pass.recorded(), context);
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     AblatedSentence& sentence = sentences_[{block.corpus.number, s}];
     sentence.name = batch.sequences[s].id;
@@ -428,8 +445,15 @@ void AblationMeasure::begin(const StudyBlock& block) {
     sentence.queries = scored[s].queries.size();
     sentence.loss = static_cast<float>(pass.predictions()[s].loss);
     for (std::size_t set = 0; set < sets_.size(); ++set) {
-      for (double causal::Effect::*const effect : kEffects)
-        sentence.effects.push_back(static_cast<float>(effects[set * batch.sequences.size() + s].*effect));
+      const std::size_t i = set * batch.sequences.size() + s;
+      const causal::Effect& effect = effects[i];
+      const causal::LinearEstimate linear =
+          scored[s].queries.empty()
+              ? causal::LinearEstimate()
+              : causal::estimate(config, interventions[i], pass.recorded()[s], gradients[s]);
+      for (const double value : {effect.loss, effect.divergence, effect.logit, effect.direct,
+                                 effect.logit_difference, linear.change, linear.importance})
+        sentence.effects.push_back(static_cast<float>(value));
     }
   }
 }
@@ -465,7 +489,8 @@ class CorpusAblation final : public AblationMeasure {
                             real_cell(value(kDivergence)), interval_cells(means.interval(s, kDivergence)),
                             real_cell(logit), real_cell(direct),
                             logit && direct ? real_cell(*logit - *direct) : Cell(), real_cell(value(kAnswer)),
-                            interval_cells(means.interval(s, kAnswer)), null));
+                            interval_cells(means.interval(s, kAnswer)), real_cell(value(kEstimate)),
+                            real_cell(value(kImportance)), null));
       for (std::size_t h = 0; sets_[s].kind == "head" && h < shape_.heads.size(); ++h) {
         if (shape_.heads[h].id != sets_[s].heads.front()) continue;
         results.head_rows[h] = {real_cell(value(kLoss)), real_cell(value(kDivergence)), null.back()};
@@ -510,6 +535,8 @@ class CorpusAblation final : public AblationMeasure {
                "answer_change",
                "answer_change_low",
                "answer_change_high",
+               "estimate",
+               "importance",
                "null_sets",
                "null_mean",
                "null_high",
@@ -518,7 +545,7 @@ class CorpusAblation final : public AblationMeasure {
     std::vector<std::vector<Cell>> of_sentences;
     for (std::size_t s = 0; s < sets_.size(); ++s) {
       for (const AblatedSentence* const sentence : sentences(false)) {
-        const float* const effects = sentence->effects.data() + s * kEffects.size();
+        const float* const effects = sentence->effects.data() + s * kEffects;
         const auto cell = [&](std::size_t effect) { return real_cell(double{effects[effect]}); };
         of_sentences.push_back(row_of(sets_[s].name, sentence->name, sentence->queries,
                                       real_cell(double{sentence->loss}), cell(kLoss), cell(kDivergence),
@@ -653,6 +680,7 @@ class ProbeAblation final : public AblationMeasure {
       rows.push_back(row_of(set_cells(sets_[s]), means.sentences(), means.queries(), real_cell(means.loss()),
                             real_cell(means.mean(s, kLoss)), interval_cells(means.interval(s, kLoss)),
                             real_cell(controls.loss()), real_cell(controls.mean(s, kLoss)),
+                            real_cell(means.mean(s, kEstimate)), real_cell(means.mean(s, kImportance)),
                             null_cells(means, s)));
     }
     results.head_columns = {"probe_loss_change"};
@@ -661,11 +689,13 @@ class ProbeAblation final : public AblationMeasure {
       results.pictures.push_back(
           {"probe_ablation",
            head_page(shape_, "Change of the loss on repeated tokens without the head", "nats", of_heads)});
-    add_table(results, "probe_ablation", "probe_ablation",
-              {"component", "layer", "head", "name", "set", "kind", "removed", "sentences", "queries", "loss",
-               "loss_change", "loss_change_low", "loss_change_high", "control_loss", "control_change",
-               "null_sets", "null_mean", "null_high", "p_value"},
-              std::move(rows));
+    add_table(
+        results, "probe_ablation", "probe_ablation",
+        {"component",        "layer",        "head",           "name",     "set",         "kind",
+         "removed",          "sentences",    "queries",        "loss",     "loss_change", "loss_change_low",
+         "loss_change_high", "control_loss", "control_change", "estimate", "importance",  "null_sets",
+         "null_mean",        "null_high",    "p_value"},
+        std::move(rows));
   }
 
  private:

@@ -1,0 +1,220 @@
+#include "inspect/attribute.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/head_axes.hpp"
+#include "analysis/model_summary.hpp"
+#include "base/error.hpp"
+#include "causal/decomposition.hpp"
+#include "forward/attention/visibility.hpp"
+
+namespace attnctl::inspect {
+namespace {
+
+using analysis::row_of;
+
+constexpr auto kAttributionDefinitions = std::to_array<Definition>({
+    {"logits.contribution", "", "", "0",
+     "the writer's part of the logit: what it wrote into the residual stream at this position, through the "
+     "final "
+     "norm with its scale frozen and the output matrix; all parts of a token add up to its logit",
+     "Elhage et al. 2021"},
+    {"scores.contribution", "", "", "0",
+     "the part of scale q k^T that comes from these two writers; all parts add up to the score before "
+     "positions "
+     "and masks",
+     "Elhage et al. 2021"},
+    {"writer", "", "", "", "the embedding, a head, an MLP, or biases of norms and projections (constant)"},
+    {"token", "", "", "", "the token whose logit is written as a sum"},
+    {"of", "", "", "", "the head whose score is written as a sum"},
+    {"query", "tokens", "from 0", "", "position of the query"},
+    {"key", "tokens", "from 0", "", "position of the key"},
+    {"query_writer", "", "", "", "what wrote the part of the stream that the query reads"},
+    {"key_writer", "", "", "", "what wrote the part of the stream that the key reads"},
+});
+
+constexpr std::size_t kTextRows = 15;
+
+class BestToken final : public forward::Observer {
+ public:
+  [[nodiscard]] forward::Needs needs() const override { return {.patterns = false, .logits = true}; }
+  void panel(const forward::AttentionPanel& /*panel*/) override {}
+  void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
+              MatrixView<const float> values) override {
+    const auto row = values.row(0);
+    best_ = std::ranges::max_element(row) - row.begin();
+  }
+  [[nodiscard]] std::int64_t best() const { return best_; }
+
+ private:
+  std::int64_t best_ = 0;
+};
+
+/// Returns the cells of the columns writer, component, layer, head and name.
+std::vector<Cell> writer_cells(const model::ModelConfig& config, const causal::Writer* writer) {
+  if (writer == nullptr) return row_of("constant", Cell(), Cell(), Cell(), Cell());
+  if (writer->kind == causal::Writer::Origin::head)
+    return row_of(causal::name_of(*writer, config),
+                  analysis::head_cells(config, {writer->layer, writer->head}));
+  return row_of(causal::name_of(*writer, config), Cell(), Cell(), Cell(), Cell());
+}
+
+std::string writer_name(const model::ModelConfig& config, const std::vector<causal::Writer>& writers,
+                        std::size_t index) {
+  return index < writers.size() ? causal::name_of(writers[index], config) : "constant";
+}
+
+void add_logits(const model::Model& model, const tokenizer::Vocabulary& vocabulary,
+                const causal::RecordedSequence& recorded, std::size_t position,
+                const std::vector<std::int64_t>& tokens, Pool& pool, Results& results) {
+  const model::ModelConfig& config = model.config();
+  const causal::LogitParts parts = causal::logit_parts(model, recorded, position, tokens, pool);
+  std::vector<std::vector<Cell>> rows;
+  std::vector<Column> columns =
+      columns_of(kAttributionDefinitions, {"token", "writer", "component", "layer", "head", "name"});
+  columns.emplace_back("contribution", kAttributionDefinitions[0]);
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const std::string token = token_text(vocabulary, tokens[t]);
+    std::vector<std::pair<double, std::size_t>> order;
+    double sum = parts.constant[t];
+    for (std::size_t w = 0; w <= parts.writers.size(); ++w) {
+      const bool constant = w == parts.writers.size();
+      const double value = constant ? parts.constant[t] : parts.parts(w, t);
+      rows.push_back(row_of(token, writer_cells(config, constant ? nullptr : &parts.writers[w]), value));
+      if (!constant) sum += value;
+      order.emplace_back(value, w);
+    }
+    std::ranges::stable_sort(order, std::ranges::greater(),
+                             [](const auto& each) { return std::abs(each.first); });
+    std::vector<std::vector<Cell>> shown;
+    for (std::size_t i = 0; i < std::min(order.size(), kTextRows); ++i)
+      shown.push_back(row_of(writer_name(config, parts.writers, order[i].second), order[i].first));
+    results.text.emplace_back(TextTable{
+        fmt::format("Parts of the logit of {} ({:.3f}) at position {}", in_quotes(token), sum, position),
+        make_table("logits", {"writer", "contribution"}, std::move(shown))});
+  }
+  results.add_table("logit_part", make_table("logits", std::move(columns), std::move(rows)));
+}
+
+void add_score(const model::Model& model, const causal::RecordedSequence& recorded, const ScoreChoice& score,
+               Pool& pool, Results& results, std::vector<std::vector<Cell>>& rows) {
+  const model::ModelConfig& config = model.config();
+  const causal::ScoreParts parts =
+      causal::score_parts(model, recorded, score.head, score.query, score.key, pool);
+  const std::string name = model::head_name(config, score.head);
+  std::vector<std::pair<double, std::pair<std::size_t, std::size_t>>> order;
+  double sum = 0;
+  for (std::size_t q = 0; q < parts.parts.rows(); ++q) {
+    for (std::size_t k = 0; k < parts.parts.cols(); ++k) {
+      const double value = parts.parts(q, k);
+      sum += value;
+      rows.push_back(row_of(name, score.query, score.key, writer_name(config, parts.query_writers, q),
+                            writer_name(config, parts.key_writers, k), value));
+      order.push_back({value, {q, k}});
+    }
+  }
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [](const auto& each) { return std::abs(each.first); });
+  std::vector<std::vector<Cell>> shown;
+  for (std::size_t i = 0; i < std::min(order.size(), kTextRows); ++i)
+    shown.push_back(row_of(writer_name(config, parts.query_writers, order[i].second.first),
+                           writer_name(config, parts.key_writers, order[i].second.second), order[i].first));
+  results.text.emplace_back(
+      TextTable{fmt::format("Parts of the score of head {} from position {} to {} ({:.3f})", name,
+                            score.query, score.key, sum),
+                make_table("scores", {"query_writer", "key_writer", "contribution"}, std::move(shown))});
+}
+
+}  // namespace
+
+std::string token_text(const tokenizer::Vocabulary& vocabulary, std::int64_t id) {
+  const auto token = vocabulary.token(id);
+  return token && !token->empty() ? std::string(*token) : "#" + std::to_string(id);
+}
+
+std::size_t predicting_position(const input::Sequence& sequence, const OpenModel& open,
+                                const std::string& option) {
+  for (std::size_t i = 0; i < sequence.ids.size(); ++i)
+    if (open.vocabulary.is_mask(sequence.ids[i])) return i;
+  if (!open.model.config().layers.back().attention.causal)
+    fail(Status::bad_input,
+         "{}: the model predicts masked tokens; need a mask token, such as [MASK], in the text", option);
+  return sequence.queries() - 1;
+}
+
+std::int64_t best_token(const model::Model& model, const input::Batch& batch, std::size_t position,
+                        forward::RunContext& context) {
+  BestToken best;
+  forward::Observer* const observers[] = {&best};
+  const std::vector<std::vector<std::size_t>> queries = {{position}};
+  forward::run_forward(model, batch, {}, observers, context, {.logit_queries = queries});
+  return best.best();
+}
+
+std::span<const Definition> attribution_definitions() {
+  return kAttributionDefinitions;
+}
+
+Results attribute(const AttributeRequest& request, OpenModel& open, forward::RunContext& context) {
+  const model::Model& model = open.model;
+  const model::ModelConfig& config = model.config();
+  if (config.decoder)
+    fail(Status::bad_input, "{}: attribute does not support encoder-decoder models", escaped(model.name()));
+  if (!config.head.present)
+    fail(Status::bad_input,
+         "{}: the checkpoint has no output head, so there are no logits to explain; give a model with an "
+         "output "
+         "head",
+         escaped(model.name()));
+  const std::size_t n = request.input.queries();
+  const std::size_t position =
+      request.position ? *request.position : predicting_position(request.input, open, "the text");
+  if (position >= n)
+    fail(Status::bad_input, "--position: got {}; the input has the positions 0 to {}", position, n - 1);
+  input::Batch batch;
+  batch.sequences = {request.input};
+  const causal::RecordedSequence recorded = std::move(causal::record(model, batch, true, context).front());
+  std::vector<std::int64_t> tokens = request.tokens;
+  if (tokens.empty()) tokens.push_back(best_token(model, batch, position, context));
+
+  Results results;
+  results.document.head.set("model", analysis::model_record(model))
+      .set("input", Record()
+                        .set("text", request.input.text)
+                        .set("tokens", request.input.tokens)
+                        .set("ids", request.input.ids))
+      .set("position", position);
+  results.text.emplace_back(
+      TextLine{model.name(),
+               fmt::format(": {} ({})", escaped(request.input.text.value_or("ids")), counted(n, "token"))});
+  results.subtitle = {model.name(), escaped(request.input.text.value_or("ids"))};
+  add_logits(model, open.vocabulary, recorded, position, tokens, context.pool, results);
+  std::vector<std::vector<Cell>> rows;
+  for (const ScoreChoice& score : request.scores) {
+    const std::string name = model::head_name(config, score.head);
+    if (score.query >= n || score.key >= n)
+      fail(Status::bad_input, "--score {}:{}:{}: the input has the positions 0 to {}", name, score.query,
+           score.key, n - 1);
+    const forward::VisibleKeys visible(config.layers[score.head.layer].attention, request.input);
+    if (visible.count(score.query, score.key, score.key + 1) == 0)
+      fail(Status::bad_input, "--score {}:{}:{}: query {} does not see key {}", name, score.query, score.key,
+           score.query, score.key);
+    add_score(model, recorded, score, context.pool, results, rows);
+  }
+  if (!rows.empty()) {
+    std::vector<Column> columns =
+        columns_of(kAttributionDefinitions, {"of", "query", "key", "query_writer", "key_writer"});
+    columns.emplace_back("contribution", kAttributionDefinitions[1]);
+    results.add_table("score_part", make_table("scores", std::move(columns), std::move(rows)));
+  }
+  HeatmapPage page = heads_page(results, "logits.contribution");
+  page.title = "Direct Contribution of Heads to the Logit";
+  results.pictures.push_back({"logits", std::move(page)});
+  return results;
+}
+
+}  // namespace attnctl::inspect

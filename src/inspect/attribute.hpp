@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "forward/run.hpp"
+#include "inspect/open_model.hpp"
+#include "results/results.hpp"
+
+namespace attnctl::inspect {
+
+/// A score of a head that is written as a sum: of which query and which key.
+struct ScoreChoice {
+  model::HeadId head;
+  std::size_t query = 0, key = 0;
+};
+
+struct AttributeRequest {
+  input::Sequence input;
+  std::optional<std::size_t> position =
+      {};                                 // whose prediction is explained; default: mask token or last token
+  std::vector<std::int64_t> tokens = {};  // whose logits are explained; default: the most probable token
+  std::vector<ScoreChoice> scores = {};
+};
+
+/// The columns of the tables of an attribution.
+[[nodiscard]] std::span<const Definition> attribution_definitions();
+
+/// Writes logits and scores as exact sums over what wrote into the residual stream. Throws the errors of
+/// causal::logit_parts and causal::score_parts, and Error(bad_input) for a position outside of the input, for
+/// a key that the query does not see, or if the model has no output head or is an encoder-decoder model.
+[[nodiscard]] Results attribute(const AttributeRequest& request, OpenModel& open,
+                                forward::RunContext& context);
+
+/// Returns the position whose prediction a causal model or a model with a mask token makes: the first mask
+/// token, or the last token of a causal model. Throws Error(bad_input) if there is none. `option` names the
+/// input.
+[[nodiscard]] std::size_t predicting_position(const input::Sequence& sequence, const OpenModel& open,
+                                              const std::string& option);
+
+/// Returns the text of a token: its string, or "#ID".
+[[nodiscard]] std::string token_text(const tokenizer::Vocabulary& vocabulary, std::int64_t id);
+
+/// Returns the most probable token at a position of the only sequence of a batch.
+[[nodiscard]] std::int64_t best_token(const model::Model& model, const input::Batch& batch,
+                                      std::size_t position, forward::RunContext& context);
+
+}  // namespace attnctl::inspect

@@ -1,0 +1,178 @@
+#include "causal/decomposition.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "causal/interventions.hpp"
+#include "support/golden.hpp"
+
+namespace attnctl::test {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kInterventions = ATTNCTL_SOURCE_DIR "/tests/golden/interventions";
+
+fs::path folder_of(const std::string& name) {
+  for (const fs::path& path :
+       {fs::path(ATTNCTL_SOURCE_DIR "/tests/golden") / name, fs::path(ATTNCTL_SOURCE_DIR "/data") / name}) {
+    if (fs::exists(path / "config.json")) return path;
+  }
+  return {};
+}
+
+input::Batch batch_of(const Golden& golden) {
+  input::Batch batch;
+  input::Sequence& sequence = batch.sequences.emplace_back();
+  sequence.ids = golden.integers("ids");
+  if (golden.has("target_ids")) {
+    sequence.target = std::make_shared<input::Sequence>();
+    sequence.target->ids = golden.integers("target_ids");
+  }
+  return batch;
+}
+
+/// Keeps the logits, and the products scale q k^T of all heads with a soft cap if the model has one.
+class Products final : public forward::Observer {
+ public:
+  [[nodiscard]] forward::Needs needs() const override { return {.logits = true}; }
+  void begin(const model::Model& model, const input::Batch& /*batch*/) override { config_ = &model.config(); }
+  void panel(const forward::AttentionPanel& panel) override {
+    const model::AttentionConfig& config = config_->layers[panel.layer].attention;
+    for (std::size_t r = 0; r < panel.q.rows; ++r) {
+      for (std::size_t key = 0; key < panel.k.rows; ++key) {
+        double sum = 0;
+        for (std::size_t c = 0; c < panel.q.cols; ++c) sum += double{panel.q(r, c)} * double{panel.k(key, c)};
+        sum *= config.scale;
+        if (config.soft_cap > 0) sum = double{config.soft_cap} * std::tanh(sum / double{config.soft_cap});
+        scores[{panel.layer, panel.head}][{panel.first_query + r, key}] = sum;
+      }
+    }
+  }
+  void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
+              MatrixView<const float> values) override {
+    for (std::size_t r = 0; r < values.rows; ++r)
+      rows.emplace_back(values.row(r).begin(), values.row(r).end());
+  }
+
+  std::map<std::pair<std::size_t, std::size_t>, std::map<std::pair<std::size_t, std::size_t>, double>> scores;
+  std::vector<std::vector<float>> rows;  // [queries][vocabulary]
+
+ private:
+  const model::ModelConfig* config_ = nullptr;
+};
+
+struct Decomposed {
+  std::size_t logits = 0, scores = 0;
+};
+
+/// Checks the sums of one model. Returns the number of sums.
+Decomposed check_sums(const fs::path& file) {
+  Decomposed count;
+  const Golden golden(file);
+  Warnings warnings;
+  const model::Model model = bind_model(folder_of(file.stem().string()), warnings);
+  const model::ModelConfig& config = model.config();
+  Pool pool(1);
+  forward::RunContext context{.pool = pool, .warnings = warnings};
+  const input::Batch batch = batch_of(golden);
+  const causal::RecordedSequence recorded = std::move(causal::record(model, batch, true, context).front());
+  Products products;
+  forward::Observer* const observers[] = {&products};
+  forward::run_forward(model, batch, forward::Selection::all(config), observers, context);
+  const std::size_t n = products.rows.size();
+  const std::vector<std::int64_t> tokens = {0, 1, 7, static_cast<std::int64_t>(products.rows[0].size()) - 1};
+  for (const std::size_t position : {std::size_t{0}, n / 2, n - 1}) {
+    const causal::LogitParts parts = causal::logit_parts(model, recorded, position, tokens, pool);
+    const std::vector<float>& row = products.rows[position];
+    const double largest = std::abs(*std::ranges::max_element(row, {}, [](float x) { return std::abs(x); }));
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      double sum = parts.constant[t];
+      for (std::size_t w = 0; w < parts.writers.size(); ++w) sum += parts.parts(w, t);
+      CHECK(std::abs(sum - double{row[static_cast<std::size_t>(tokens[t])]}) <= 1e-5 * largest);
+      ++count.logits;
+    }
+  }
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+    const bool summable =
+        config.layers[layer].component != model::Component::cross && config.layers[layer].attention.clip == 0;
+    for (std::size_t head = 0; summable && head < config.layers[layer].attention.heads; ++head) {
+      const auto& of_head = products.scores[{layer, head}];
+      double largest = 0;
+      for (const auto& [place, score] : of_head) largest = std::max(largest, std::abs(score));
+      const std::size_t last = recorded.streams[layer].rows() - 1;
+      for (const auto& [query, key] : {std::pair(last, last / 2), std::pair(last, std::size_t{0})}) {
+        const causal::ScoreParts parts =
+            causal::score_parts(model, recorded, {layer, head}, query, key, pool);
+        double sum = 0;
+        for (const double value : parts.parts.values()) sum += value;
+        CHECK(std::abs(sum - of_head.at({query, key})) <= 1e-5 * std::max(largest, 1e-3));
+        ++count.scores;
+      }
+    }
+  }
+  return count;
+}
+
+TEST_CASE("the parts of logits and scores add up to them in every family") {
+  std::size_t models = 0, sums = 0;
+  for (const auto& entry : fs::directory_iterator(kInterventions)) {
+    const std::string name = entry.path().stem().string();
+    CAPTURE(name);
+    if (folder_of(name).empty()) continue;
+    Warnings warnings;
+    const model::Model model = bind_model(folder_of(name), warnings);
+    const auto convolves = [](const model::LayerConfig& layer) { return layer.convolution != nullptr; };
+    if (std::ranges::any_of(model.config().layers, convolves)) {
+      CHECK_THROWS_WITH_AS(check_sums(entry.path()), doctest::Contains("convolution"), Error);
+      continue;
+    }
+    const Decomposed count = check_sums(entry.path());
+    CHECK(count.logits == 12);
+    const bool clamps = model.config().layers.front().attention.clip > 0;
+    CHECK((count.scores > 0) == !clamps);
+    sums += count.logits + count.scores;
+    ++models;
+  }
+  CHECK(models >= 79);
+  CHECK(sums > 2000);
+}
+
+TEST_CASE("the direct effect of removing a head is minus its part of the logits") {
+  const Golden golden(kInterventions / "tiny-llama.npz");
+  Warnings warnings;
+  const model::Model model = bind_model(folder_of("tiny-llama"), warnings);
+  Pool pool(1);
+  forward::RunContext context{.pool = pool, .warnings = warnings};
+  const input::Batch batch = batch_of(golden);
+  const std::size_t query = batch.sequences[0].ids.size() - 2;
+  const std::int64_t target = batch.sequences[0].ids.back();
+  const std::vector<causal::ScoredQueries> scored = {{{query}, {target}, {}}};
+  const std::vector<double> mean = causal::mean_output_row(model, pool);
+  const causal::CausalPass pass(
+      {.model = model, .batch = batch, .scored = scored, .answer = {}, .mlps = true, .mean_output = mean},
+      context);
+  std::vector<std::int64_t> all(model.config().embedding.vocabulary);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+  const causal::LogitParts parts = causal::logit_parts(model, pass.recorded()[0], query, all, pool);
+  for (std::size_t w = 0; w < parts.writers.size(); ++w) {
+    if (parts.writers[w].kind != causal::Writer::Origin::head) continue;
+    double average = 0;
+    for (std::size_t t = 0; t < all.size(); ++t)
+      average += parts.parts(w, t) / static_cast<double>(all.size());
+    const std::vector<causal::Intervention> removal = {
+        {0, {{{parts.writers[w].layer, parts.writers[w].head}, {}}}, {}}};
+    const double direct = pass.run(removal, context)[0].direct;
+    CHECK(direct ==
+          doctest::Approx(average - parts.parts(w, static_cast<std::size_t>(target))).epsilon(1e-4));
+  }
+}
+
+}  // namespace
+}  // namespace attnctl::test
