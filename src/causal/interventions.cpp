@@ -71,7 +71,7 @@ std::vector<std::size_t> wanted_queries(const ScoredQueries& scored) {
   std::vector<std::size_t> queries = scored.queries;
   if (scored.answer) queries.push_back(*scored.answer);
   std::ranges::sort(queries);
-  queries.erase(std::ranges::unique(queries).begin(), queries.end());
+  queries.erase(std::unique(queries.begin(), queries.end()), queries.end());
   return queries;
 }
 

@@ -155,7 +155,7 @@ std::vector<RemovedSet> removed_sets(const model::ModelConfig& config, const for
     std::vector<model::HeadId> all = heads;
     all.insert(all.end(), of.begin(), of.end());
     std::ranges::sort(all);
-    all.erase(std::ranges::unique(all).begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
     std::size_t number = 0;
     for (std::vector<model::HeadId>& drawn : SetSampler(all, of, request.null_sets).draw(random))
       add({fmt::format("random {} for {}", number++, sets[static_cast<std::size_t>(index)].name),

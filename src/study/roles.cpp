@@ -455,7 +455,7 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   if (!hint.empty()) text.emplace_back(TextLine{"Hint", ": run the study with " + hint});
   results.text.insert(results.text.begin(), text.begin(), text.end());
   add_causal_roles(results, roles, shape);
-  results.pictures.push_back({"roles", role_page(heads, shape, std::move(lines))});
+  results.pictures.insert(results.pictures.begin(), {"roles", role_page(heads, shape, std::move(lines))});
 }
 
 MeasureRow roles_measure() {

@@ -42,7 +42,7 @@ std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Wa
   if (scope.causal) {
     measures.push_back(study::parse_measures("ablation").front());
     std::ranges::sort(measures);  // in the order of the catalogue
-    measures.erase(std::ranges::unique(measures).begin(), measures.end());
+    measures.erase(std::unique(measures.begin(), measures.end()), measures.end());
   }
   const bool needed = std::ranges::any_of(measures, &study::MeasureRow::needs_frequencies);
   if (scope.settings.frequencies && !needed)
