@@ -118,7 +118,9 @@ TEST_CASE("heads are compared with the other heads, and groups with random sets 
     CHECK(record["removed"].get<int>() >= 2);
   }
   CHECK(drawn.size() == 6);  // four layers and two groups
-  for (const auto& [set, nulls] : drawn) {
+  for (const auto& each : drawn) {
+    const std::string& set = each.first;
+    const std::vector<double>& nulls = each.second;
     CAPTURE(set);
     CHECK(nulls.size() == 12);
     const json& record = record_of(document["ablation"], set);

@@ -259,7 +259,7 @@ class AblationMeasure : public Measure {
   }
   void save(StateWriter& out) const override {
     out.number(sets_.size());
-    for (RemovedSet set : sets_) {
+    for (const RemovedSet& set : sets_) {
       save_state(out, set);
       out.number(set.heads.size());
       for (const model::HeadId id : set.heads) {
