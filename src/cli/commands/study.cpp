@@ -259,6 +259,12 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   check_plotted_measure(scope, measures);
   settings.measures = std::move(measures);
   if (settings.removes_heads()) {
+    // Each thread keeps two numbers for each token of its block and each token of the vocabulary.
+    constexpr std::size_t kMostKept = std::size_t{1} << 25U;
+    const std::size_t vocabulary = std::max<std::size_t>(config.embedding.vocabulary, 1);
+    if (!scope.batch_tokens)
+      settings.corpus.batch_tokens =
+          std::min(settings.corpus.batch_tokens, std::max<std::size_t>(kMostKept / vocabulary, 16));
     if (reads_standard_input(scope) && scope.ablation.replacement != study::Replacement::zero &&
         scope.ablation.mean_from.empty())
       fail(Status::usage, "--input -: the corpus is read twice; give a file, --mean-from or --replace zero");
