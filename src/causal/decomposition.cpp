@@ -139,6 +139,9 @@ std::size_t first_layer(const model::ModelConfig& config, std::size_t layer) {
   return first;
 }
 
+/// Returns the stream of the token at `position` before the attention of `layer` (before its norm, except for
+/// NormPlace::stream), or before the final norm if `layer` is the number of layers. A norm that the stream
+/// passes on the way is linear with its scale frozen; what its bias adds is a part.
 Stream stream_of(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
                  std::size_t layer, Pool& pool) {
   const model::ModelConfig& config = model.config();
@@ -212,7 +215,7 @@ struct ProjectedParts {
 /// A projection to queries or keys: its weight, the slice of the head, and its norm.
 struct HeadProjection {
   const model::Linear& linear;
-  std::size_t slice = 0, slices = 0;
+  std::size_t slice = 0;
   const model::NormWeights& norm;
 };
 
@@ -271,12 +274,6 @@ ProjectedParts projected_parts(const model::Model& model, const RecordedSequence
 
 }  // namespace
 
-StreamParts stream_parts(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
-                         std::size_t layer, Pool& pool) {
-  Stream stream = stream_of(model, recorded, position, layer, pool);
-  return {std::move(stream.writers), owned(stream.sum.rows(), stream.sum.size())};
-}
-
 LogitParts logit_parts(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
                        std::span<const std::int64_t> tokens, Pool& pool) {
   const model::ModelConfig& config = model.config();
@@ -317,12 +314,11 @@ ScoreParts score_parts(const model::Model& model, const RecordedSequence& record
          "and keys are clamped",
          escaped(model.name()), model::layer_name(model.config(), head.layer));
   const model::Lease<model::LayerWeights> weights = model.layer(head.layer, &pool);
-  ProjectedParts q = projected_parts(
-      model, recorded, head.layer, query,
-      {weights->query, config.query_slice(head.head), config.query_slices(), weights->query_norm}, pool);
-  ProjectedParts k =
-      projected_parts(model, recorded, head.layer, key,
-                      {weights->key, config.kv_head(head.head), config.kv_heads, weights->key_norm}, pool);
+  ProjectedParts q =
+      projected_parts(model, recorded, head.layer, query,
+                      {weights->query, config.query_slice(head.head), weights->query_norm}, pool);
+  ProjectedParts k = projected_parts(model, recorded, head.layer, key,
+                                     {weights->key, config.kv_head(head.head), weights->key_norm}, pool);
   Matrix keys_t = Matrix::from_shape({k.sum.width(), k.sum.size()});
   for (std::size_t r = 0; r < k.sum.size(); ++r) {
     for (std::size_t c = 0; c < k.sum.width(); ++c) keys_t(c, r) = k.sum.rows()(r, c);

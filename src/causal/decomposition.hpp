@@ -23,20 +23,6 @@ struct Writer {
   std::size_t head = 0;   // of a head
 };
 
-/// The residual stream of one token before a layer, or before the final norm, as a sum of parts.
-struct StreamParts {
-  std::vector<Writer> writers;
-  OwnedMatrix<double> parts;  // [writers, d_model]
-};
-
-/// Returns the parts of the stream of the token at `position` before the attention of `layer` (before its
-/// norm, except for NormPlace::stream), or before the final norm if `layer` is the number of layers. A norm
-/// that the stream passes on the way is linear with its scale frozen; what its bias adds is a part.
-/// `recorded` must have the terms of the MLPs. In an encoder-decoder model, the stream is that of the
-/// decoder, and `layer` must belong to it.
-[[nodiscard]] StreamParts stream_parts(const model::Model& model, const RecordedSequence& recorded,
-                                       std::size_t position, std::size_t layer, Pool& pool);
-
 /// The logits of some tokens at one position, as sums over writers, with the scale of the final norm, the
 /// activation of the head and the soft cap frozen at the values that they have.
 struct LogitParts {

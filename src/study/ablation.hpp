@@ -93,8 +93,8 @@ struct AblationData {
 };
 
 /// Computes the means, or draws the donors. `corpus` gives the files if AblationSettings::mean_from is empty.
-/// Throws Error(bad_input) if the model has no output head, or predicts masked tokens but its vocabulary has
-/// no mask token.
+/// Throws Error(bad_input) if the model has no output head or is an encoder-decoder model, or if it predicts
+/// masked tokens but its vocabulary has no mask token.
 [[nodiscard]] AblationData prepare_ablation(const AblationSettings& settings, const CorpusOptions& corpus,
                                             std::uint64_t seed, const model::Model& model,
                                             const tokenizer::Vocabulary& vocabulary,

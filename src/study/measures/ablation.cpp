@@ -108,9 +108,13 @@ struct AblatedSentence {
 /// than 10,000 sentences, it is the mean +- 1.96 standard errors of a ratio of sums (Cochran 1977).
 class EffectMeans {
  public:
-  EffectMeans(std::vector<const AblatedSentence*> sentences, std::uint64_t seed)
+  EffectMeans(std::vector<const AblatedSentence*> sentences, std::size_t sets, std::uint64_t seed)
       : sentences_(std::move(sentences)) {
     const std::size_t size = sentences_.size();
+    for (std::size_t set = 0; set < sets; ++set) {
+      for (std::size_t effect = 0; effect < kEffects; ++effect)
+        means_.push_back(ratio(terms(set, effect), {}));
+    }
     if (size < 2 || size > kMostSampled) return;
     counts_.resize(kResamples * size);
     for (std::size_t sample = 0; sample < kResamples; ++sample) {
@@ -121,7 +125,7 @@ class EffectMeans {
 
   /// Returns nullopt if the effect is undefined.
   [[nodiscard]] std::optional<double> mean(std::size_t set, std::size_t effect) const {
-    const double value = ratio(terms(set, effect), {});
+    const double value = means_[set * kEffects + effect];
     return std::isfinite(value) ? std::optional(value) : std::nullopt;
   }
   [[nodiscard]] std::optional<ConfidenceInterval> interval(std::size_t set, std::size_t effect) const {
@@ -171,9 +175,10 @@ class EffectMeans {
     std::vector<EffectTerm> all;
     all.reserve(sentences_.size());
     for (const AblatedSentence* const sentence : sentences_) {
-      // The answer has one value per sentence, the other effects are means over its queries.
-      const double weight = effect == kAnswer ? 1.0 : static_cast<double>(sentence->queries);
+      // The answer has one value per sentence, or none; the other effects are means over its queries.
       const double value = double{sentence->effects[set * kEffects + effect]};
+      const double answers = std::isfinite(value) ? 1 : 0;
+      const double weight = effect == kAnswer ? answers : static_cast<double>(sentence->queries);
       all.push_back({weight > 0 ? weight * value : 0, weight});
     }
     return all;
@@ -190,27 +195,78 @@ class EffectMeans {
   }
 
   std::vector<const AblatedSentence*> sentences_;
+  std::vector<double> means_;  // [sets, kEffects]
   std::vector<float> counts_;  // [kResamples, sentences]; empty: no samples
 };
 
-/// Returns the sets with which set `s` is compared, as indices.
-std::vector<std::size_t> null_sets_of(const std::vector<RemovedSet>& sets, std::size_t s) {
-  std::vector<std::size_t> drawn, same_layers, same_kind;
-  const auto layers_of = [](const RemovedSet& set) {
-    std::vector<std::size_t> layers;
-    for (const model::HeadId id : set.heads) layers.push_back(id.layer);
-    return layers;
-  };
-  const bool computed = sets[s].kind == "head" || sets[s].kind == "pair" || sets[s].kind == "mlp";
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (std::cmp_equal(sets[i].null_of, s)) drawn.push_back(i);
-    if (!computed || i == s || sets[i].kind != sets[s].kind) continue;
-    same_kind.push_back(i);
-    if (sets[i].mlps.empty() && layers_of(sets[i]) == layers_of(sets[s])) same_layers.push_back(i);
+/// The changes of the loss of the null sets of one set.
+struct NullChanges {
+  std::size_t count = 0, at_least = 0;  // all null sets, and those with at least the change of the set
+  double sum = 0;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+
+  [[nodiscard]] double mean() const { return sum / static_cast<double>(count); }
+};
+
+/// The null sets of all sets: for a head, a pair or an MLP, the other ones of its kind in the same layers,
+/// or, if these are fewer than kFewestNulls, all others of its kind; for other sets, the random sets that
+/// belong to them.
+class NullSets {
+ public:
+  NullSets(const std::vector<RemovedSet>& sets, const EffectMeans& means) : sets_(sets), means_(means) {
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      const std::optional<double> change = means.mean(s, kLoss);
+      if (!change) continue;
+      if (sets[s].null_of >= 0) drawn_[sets[s].null_of].push_back(*change);
+      of_kind_[sets[s].kind].push_back(*change);
+      of_layers_[layers_of(sets[s])].push_back(*change);
+    }
+    for (auto& group : drawn_) std::ranges::sort(group.second);
+    for (auto& group : of_kind_) std::ranges::sort(group.second);
+    for (auto& group : of_layers_) std::ranges::sort(group.second);
   }
-  if (!computed) return drawn;
-  return same_layers.size() >= kFewestNulls ? same_layers : same_kind;
-}
+
+  [[nodiscard]] NullChanges of(std::size_t s) const {
+    const std::optional<double> own = means_.mean(s, kLoss);
+    if (!own) return {};
+    const std::string& kind = sets_[s].kind;
+    if (kind != "head" && kind != "pair" && kind != "mlp") {
+      const auto found = drawn_.find(static_cast<std::int64_t>(s));
+      return found == drawn_.end() ? NullChanges() : compared(found->second, *own, false);
+    }
+    const std::vector<double>& same = of_layers_.at(layers_of(sets_[s]));
+    return compared(same.size() > kFewestNulls ? same : of_kind_.at(kind), *own, true);
+  }
+
+ private:
+  using LayersOfKind = std::pair<std::string, std::vector<std::size_t>>;
+  [[nodiscard]] static LayersOfKind layers_of(const RemovedSet& set) {
+    LayersOfKind key{set.kind, {}};
+    for (const model::HeadId id : set.heads) key.second.push_back(id.layer);
+    return key;
+  }
+  /// `with_own`: the ascending changes also have the one of the set, which is left out.
+  [[nodiscard]] static NullChanges compared(const std::vector<double>& changes, double own, bool with_own) {
+    const std::size_t left_out = with_own ? 1 : 0;
+    NullChanges nulls;
+    nulls.count = changes.size() - left_out;
+    if (nulls.count == 0) return nulls;
+    const auto place = std::ranges::lower_bound(changes, own);
+    nulls.at_least = static_cast<std::size_t>(changes.end() - place) - left_out;
+    for (const double change : changes) nulls.sum += change;
+    if (with_own) nulls.sum -= own;
+    const bool is_low = with_own && changes.front() == own, is_high = with_own && changes.back() == own;
+    nulls.low = is_low ? changes[1] : changes.front();
+    nulls.high = is_high ? changes[changes.size() - 2] : changes.back();
+    return nulls;
+  }
+
+  const std::vector<RemovedSet>& sets_;
+  const EffectMeans& means_;
+  std::map<std::int64_t, std::vector<double>> drawn_;   // by the set that they belong to
+  std::map<std::string, std::vector<double>> of_kind_;  // ascending, like the other two
+  std::map<LayersOfKind, std::vector<double>> of_layers_;
+};
 
 /// Returns a heatmap of a value of each head, [heads].
 HeatmapPage head_page(const StudyShape& shape, const std::string& title, const std::string& unit,
@@ -330,22 +386,10 @@ class AblationMeasure : public Measure {
     return row_of(shape_.head_cells(head), set.name, set.kind, set.heads.size() + set.mlps.size());
   }
   /// Returns the cells of null_sets, null_mean, null_high and p_value.
-  [[nodiscard]] std::vector<Cell> null_cells(const EffectMeans& means, std::size_t set) const {
-    const std::vector<std::size_t> nulls = null_sets_of(sets_, set);
-    const std::optional<double> own = means.mean(set, kLoss);
-    double sum = 0, high = -std::numeric_limits<double>::infinity();
-    std::size_t count = 0, at_least = 0;
-    for (const std::size_t null : nulls) {
-      const std::optional<double> value = means.mean(null, kLoss);
-      if (!value) continue;
-      ++count;
-      sum += *value;
-      high = std::max(high, *value);
-      if (own && *value >= *own) ++at_least;
-    }
-    if (count == 0 || !own) return row_of(count, Cell(), Cell(), Cell());
-    return row_of(count, real_cell(sum / static_cast<double>(count)), real_cell(high),
-                  real_cell(static_cast<double>(1 + at_least) / static_cast<double>(1 + count)));
+  [[nodiscard]] static std::vector<Cell> null_cells(const NullChanges& nulls) {
+    if (nulls.count == 0) return row_of(nulls.count, Cell(), Cell(), Cell());
+    return row_of(nulls.count, real_cell(nulls.mean()), real_cell(nulls.high),
+                  real_cell(static_cast<double>(1 + nulls.at_least) / static_cast<double>(1 + nulls.count)));
   }
 
   /// Returns the indices of the sets that are shown as text, without random ones: those with the largest
@@ -473,7 +517,8 @@ class CorpusAblation final : public AblationMeasure {
   using AblationMeasure::AblationMeasure;
 
   void finish(StudyResults& results) const override {
-    const EffectMeans means(sentences(false), shape_.seed);
+    const EffectMeans means(sentences(false), sets_.size(), shape_.seed);
+    const NullSets nulls(sets_, means);
     bool answers = false;
     std::vector<std::vector<Cell>> rows;
     results.head_rows.resize(shape_.heads.size());
@@ -483,7 +528,7 @@ class CorpusAblation final : public AblationMeasure {
       const auto value = [&](std::size_t effect) { return means.mean(s, effect); };
       answers = answers || value(kAnswer);
       const std::optional<double> logit = value(kLogit), direct = value(kDirect);
-      const std::vector<Cell> null = null_cells(means, s);
+      const std::vector<Cell> null = null_cells(nulls.of(s));
       rows.push_back(row_of(set_cells(sets_[s]), means.sentences(), means.queries(), real_cell(means.loss()),
                             real_cell(value(kLoss)), interval_cells(means.interval(s, kLoss)),
                             real_cell(value(kDivergence)), interval_cells(means.interval(s, kDivergence)),
@@ -505,13 +550,13 @@ class CorpusAblation final : public AblationMeasure {
       }
     }
     results.head_columns = {"loss_change", "divergence", "p_value"};
-    add_text(results, means, answers);
+    add_text(results, means, nulls, answers);
     if (std::ranges::any_of(sets_, [](const RemovedSet& set) { return set.kind == "head"; })) {
       results.text.push_back(head_grid(shape_, "Change of the loss (nats) without the head", grid));
       results.pictures.push_back(
           {"ablation", head_page(shape_, "Change of the loss without the head", "nats", grid)});
     }
-    add_kept(results, means);
+    add_kept(results, means, nulls);
     add_table(results, "ablation", "ablation",
               {"component",
                "layer",
@@ -559,7 +604,7 @@ class CorpusAblation final : public AblationMeasure {
   }
 
  private:
-  void add_text(StudyResults& results, const EffectMeans& means, bool answers) const {
+  void add_text(StudyResults& results, const EffectMeans& means, const NullSets& nulls, bool answers) const {
     results.text.emplace_back(TextLine{
         "Loss",
         fmt::format(": {:.3f} nats without any removal, over {} of {}", means.loss().value_or(kUndefined),
@@ -569,7 +614,7 @@ class CorpusAblation final : public AblationMeasure {
     if (answers) columns.insert(columns.begin() + 3, "answer_change (95 % interval)");
     std::vector<std::vector<Cell>> rows;
     for (const std::size_t s : harmful_sets(means)) {
-      const std::vector<Cell> null = null_cells(means, s);
+      const std::vector<Cell> null = null_cells(nulls.of(s));
       std::vector<Cell>& row = rows.emplace_back(
           row_of(sets_[s].name, interval_text(means.mean(s, kLoss), means.interval(s, kLoss)),
                  real_cell(means.mean(s, kDivergence)), null[1], null[3]));
@@ -582,24 +627,18 @@ class CorpusAblation final : public AblationMeasure {
   }
 
   /// Adds the curve of the loss over the number of heads that are kept (kind `keep`).
-  void add_kept(StudyResults& results, const EffectMeans& means) const {
+  void add_kept(StudyResults& results, const EffectMeans& means, const NullSets& nulls) const {
     std::vector<std::vector<Cell>> rows;
     for (std::size_t s = 0; s < sets_.size(); ++s) {
       const std::optional<double> change = means.mean(s, kLoss);
       if (sets_[s].kind != "keep" || !change || !means.loss()) continue;
       const double loss = *means.loss();
-      double sum = 0, low = std::numeric_limits<double>::infinity(), high = -low;
-      std::size_t count = 0;
-      for (const std::size_t null : null_sets_of(sets_, s)) {
-        const double value = means.mean(null, kLoss).value_or(kUndefined);
-        sum += value;
-        low = std::min(low, value);
-        high = std::max(high, value);
-        ++count;
-      }
-      const auto of_random = [&](double value) { return count == 0 ? Cell() : real_cell(loss + value); };
+      const NullChanges random = nulls.of(s);
+      const auto of_random = [&](double value) {
+        return random.count == 0 ? Cell() : real_cell(loss + value);
+      };
       rows.push_back(row_of(shape_.heads.size() - sets_[s].heads.size(), real_cell(loss + *change),
-                            of_random(sum / static_cast<double>(count)), of_random(low), of_random(high)));
+                            of_random(random.mean()), of_random(random.low), of_random(random.high)));
     }
     if (rows.empty()) return;
     const Cell all = real_cell(means.loss());
@@ -655,15 +694,16 @@ class ProbeAblation final : public AblationMeasure {
   using AblationMeasure::AblationMeasure;
 
   void finish(StudyResults& results) const override {
-    const EffectMeans means(sentences(false), shape_.seed);
-    const EffectMeans controls(sentences(true), shape_.seed);
+    const EffectMeans means(sentences(false), sets_.size(), shape_.seed);
+    const NullSets nulls(sets_, means);
+    const EffectMeans controls(sentences(true), sets_.size(), shape_.seed);
     results.text.emplace_back(TextLine{
         "Repeated random tokens",
         fmt::format(": the loss on the second copy is {:.3f} nats; on controls, which do not repeat, {:.3f}",
                     means.loss().value_or(kUndefined), controls.loss().value_or(kUndefined))});
     std::vector<std::vector<Cell>> shown;
     for (const std::size_t s : harmful_sets(means)) {
-      const std::vector<Cell> null = null_cells(means, s);
+      const std::vector<Cell> null = null_cells(nulls.of(s));
       shown.push_back(row_of(sets_[s].name, interval_text(means.mean(s, kLoss), means.interval(s, kLoss)),
                              real_cell(controls.mean(s, kLoss)), null[1], null[3]));
     }
@@ -681,7 +721,7 @@ class ProbeAblation final : public AblationMeasure {
                             real_cell(means.mean(s, kLoss)), interval_cells(means.interval(s, kLoss)),
                             real_cell(controls.loss()), real_cell(controls.mean(s, kLoss)),
                             real_cell(means.mean(s, kEstimate)), real_cell(means.mean(s, kImportance)),
-                            null_cells(means, s)));
+                            null_cells(nulls.of(s))));
     }
     results.head_columns = {"probe_loss_change"};
     for (const Cell& cell : of_heads) results.head_rows.push_back({cell});
