@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "support/run.hpp"
 #include "support/source_rules.hpp"
@@ -85,6 +86,20 @@ TEST_CASE("the program cannot open a connection or start another program") {
       " U (socket|connect|sendto|getaddrinfo|gethostbyname|system|popen|exec[a-z]+|posix_spawnp?)\\b");
   std::smatch found;
   CHECK_MESSAGE(!std::regex_search(symbols.out, found, forbidden), found.str());
+#endif
+}
+
+TEST_CASE("the program replaces the allocation functions, also for libraries that do not check them") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  MESSAGE("skipped: a sanitizer replaces malloc");
+#else
+  const RunResult symbols =
+      run_shell("nm -D --defined-only $program", {.environment = {{"program", ATTNCTL_BINARY}}});
+  REQUIRE_MESSAGE(symbols.status == 0, symbols.err);
+  for (const char* function : {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"}) {
+    CAPTURE(function);
+    CHECK(symbols.out.find(fmt::format(" T {}\n", function)) != std::string::npos);
+  }
 #endif
 }
 

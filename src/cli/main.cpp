@@ -1,39 +1,18 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
-#include <gmp.h>
 #include <new>
-
-#include <unicode/uclean.h>
 
 #include "base/interrupt.hpp"
 #include "cli/commands.hpp"
 
 namespace {
 
-/// Ends the program if an allocation failed.
-void* checked(void* memory) {
-  if (memory == nullptr) attnctl::end_out_of_memory();
-  return memory;
-}
-
-/// Makes the program end with status 5 where memory is short. Also in ICU, which would return errors that
-/// have other causes too, and in GMP and glibc, which would abort. Runs before the constructors of global
-/// variables.
+/// Makes the program end with status 5 where memory is short (allocation.cpp), also if a library aborts then.
+/// Runs before the constructors of global variables.
 [[gnu::constructor(101)]] void install_memory_handlers() {
-  // NOLINTBEGIN(cppcoreguidelines-no-malloc,cppcoreguidelines-owning-memory)
   std::set_new_handler(attnctl::end_out_of_memory);
   std::signal(SIGABRT, [](int) { attnctl::end_out_of_memory(); });
-  mp_set_memory_functions(
-      [](std::size_t size) { return checked(std::malloc(size)); },
-      [](void* old, std::size_t, std::size_t size) { return checked(std::realloc(old, size)); },
-      [](void* memory, std::size_t) { std::free(memory); });
-  UErrorCode status = U_ZERO_ERROR;
-  u_setMemoryFunctions(
-      nullptr, [](const void*, std::size_t size) { return checked(std::malloc(size)); },
-      [](const void*, void* old, std::size_t size) { return checked(std::realloc(old, size)); },
-      [](const void*, void* memory) { std::free(memory); }, &status);
-  // NOLINTEND(cppcoreguidelines-no-malloc,cppcoreguidelines-owning-memory)
 }
 
 }  // namespace
