@@ -29,6 +29,7 @@ constexpr std::array kIncludes = {
     AnalysisRow{"circuits",      false, true,   false, Components::each,      nullptr,            kCircuitColumns},
     AnalysisRow{"subspaces",     false, true,   true,  Components::each,      make_subspaces,     kSubspaceColumns},
     AnalysisRow{"composition",   false, true,   true,  Components::not_cross, make_composition,   kCompositionColumns},
+    AnalysisRow{"token_circuits", false, true,  true,  Components::not_cross, make_token_circuits, kTokenCircuitColumns},
     AnalysisRow{"map",           false, true,   true,  Components::each,      make_head_map,      kMapColumns},
     AnalysisRow{"rollout",       true,  true,   true,  Components::none,      make_rollout,       kRolloutColumns},
     AnalysisRow{"flow",          true,  false,  true,  Components::none,      make_flow,          kFlowColumns},

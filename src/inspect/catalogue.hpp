@@ -199,11 +199,12 @@ extern const std::array<Definition, 4> kCompositionColumns;
 extern const std::array<Definition, 5> kLogitColumns, kActivationColumns;
 extern const std::array<Definition, 6> kAttentionFromColumns;
 extern const std::array<Definition, 8> kInputColumns;
+extern const std::array<Definition, 10> kTokenCircuitColumns;
 extern const std::array<Definition, 11> kMapColumns, kContributionColumns;
 extern const std::array<Definition, 12> kSubspaceColumns;
 extern const std::array<Definition, 14> kSinkColumns;
 
 MakeAnalysis make_subspaces, make_composition, make_head_map, make_rollout, make_flow, make_contributions,
-    make_mixing, make_routing, make_largest_value, make_sinks, make_activations;
+    make_mixing, make_routing, make_largest_value, make_sinks, make_activations, make_token_circuits;
 
 }  // namespace attnctl::inspect

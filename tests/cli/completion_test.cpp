@@ -160,7 +160,8 @@ TEST_CASE("the completion of attnctl has the words of every fixed list") {
   REQUIRE_MESSAGE(result.status == 0, result.err);
   for (const std::string line : {
            "analyze/--include) _attnctl_list 'metrics patterns scores ",
-           "weights/--include) _attnctl_list 'weights directions circuits subspaces composition map'",
+           "weights/--include) _attnctl_list 'weights directions circuits subspaces composition "
+           "token_circuits map'",
            "weights/--similarity) _attnctl_list 'qk ov w_q w_k w_v w_o'",
            "study/--measures) _attnctl_list 'metrics positional ",
            "tokenize/--progress) _attnctl_words 'auto always never'",

@@ -264,7 +264,8 @@ TEST_CASE("explain knows every column of every table") {
   write("analyze",
         "analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --from 1 --to '[SEP]' --include "
         "metrics,patterns,scores,queries,keys,values,z,output,logits,weights,directions,circuits,subspaces,"
-        "composition,map,rollout,flow,contributions,mixing,largest_value,sinks,activations --text 'A "
+        "composition,token_circuits,map,rollout,flow,contributions,mixing,largest_value,sinks,activations "
+        "--text 'A "
         "cat'");
   write("across", "weights data/tiny-llama --across-layers --include weights,subspaces,composition,map");
   write("bert", "study data/tiny-bert --input data/treebank.conllu --null-model 1 --null-shuffle 1");

@@ -113,6 +113,7 @@ TEST_CASE("--limit counts the values of options that change the size of the resu
   check_limit({"weights", "data/tiny-llama", "--include", "weights,subspaces,composition,map",
                "--across-layers", "--order", "cluster"});
   check_limit({"weights", "data/tiny-llama", "--directions", "2", "--heads", "0.1,2.0,2.3"});
+  check_limit({"weights", "data/tiny-llama", "--include", "token_circuits", "--top", "7"});
   const RunResult text = run_attnctl({"weights", "data/tiny-llama", "--include", "directions,circuits",
                                       "--format", "text", "--limit", "1000"});
   CHECK_MESSAGE(text.status == 0, text.err);  // text does not show them

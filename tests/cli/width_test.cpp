@@ -36,7 +36,7 @@ TEST_CASE("no line of a text page exceeds the terminal") {
       "analyze data/attention-demo.json --input data/sentences.jsonl --from it "
       "--to animal,was,because --include metrics,patterns",
       "analyze data/dna-attention.json --input data/dna.jsonl",
-      "weights data/tiny-bert --include weights,circuits,subspaces,composition,map",
+      "weights data/tiny-bert --include weights,circuits,subspaces,composition,token_circuits,map",
       "info data/tiny-bert --tensors --shapes",
       "info --families",
       "tokenize data/tiny-llama --text " + kSentence + " --text-pair " + kSentence,

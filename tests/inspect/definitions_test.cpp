@@ -25,7 +25,7 @@ TEST_CASE("every column of the tables of analyze has a definition with a meaning
   request.form = Form::tables;
   request.includes = resolve_includes(
       "metrics,patterns,scores,queries,keys,values,z,output,logits,weights,directions,circuits,subspaces,"
-      "composition,map,rollout,flow,contributions,mixing,routing,largest_value,sinks,"
+      "composition,token_circuits,map,rollout,flow,contributions,mixing,routing,largest_value,sinks,"
       "activations",
       true, true, request.form);
   request.selection = forward::Selection::all(model.config());
@@ -55,7 +55,8 @@ TEST_CASE("every column of the tables of analyze has a definition with a meaning
   for (const std::string_view name :
        split("inputs,heads,patterns,attention_from,scores,queries,keys,values,z,output,logits,predictions,"
              "subspace_similarity,singular_values,principal_directions,circuits,subspaces,projection_kernel,"
-             "principal_cosines,composition,map,linkage,rollout,rollout_last_layer,flow,contributions,"
+             "principal_cosines,composition,token_circuits,token_pairs,map,linkage,rollout,rollout_last_"
+             "layer,flow,contributions,"
              "output_rank,mixing,routing,largest_value,sinks,sink_rates,activations",
              ','))
     expected.emplace(name);

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "analysis/weights/circuit.hpp"
+#include "analysis/weights/token_circuits.hpp"
 #include "base/numbers.hpp"
 #include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
@@ -20,18 +21,6 @@ namespace attnctl::analysis {
 namespace {
 
 using Matrix = OwnedMatrix<double>;
-
-/// Returns why the model has no copying scores. Empty if it has them.
-std::string missing_part(const model::Model& model) {
-  if (!model.embedding()->token.present()) return "the checkpoint has no token embedding";
-  const model::Lease<model::HeadWeights> head = model.head();
-  if (!head->decoder.present()) return "the checkpoint has no output head";
-  const std::size_t d = model.config().d_model;
-  const bool fits = head->decoder.in() == d || (head->transform.present() && head->transform.in() == d &&
-                                                head->transform.out() == head->decoder.in());
-  if (fits) return {};
-  return fmt::format("the output head reads {} dimensions, but the layers write {}", head->decoder.in(), d);
-}
 
 /// Returns sum_t u_t e_t over all tokens t, [decoder.in, embedding width]. u_t is the column of token t in
 /// the decoder (the matrix that computes the logits), and e_t is the row of token t in the token embedding.
@@ -269,7 +258,7 @@ class Composer {
 std::vector<std::optional<double>> ov_copying(const model::Model& model, const forward::Selection& selection,
                                               bool fold_norm, Pool& pool, Warnings& warnings) {
   std::vector<std::optional<double>> scores(selection.heads.size());
-  const std::string missing = missing_part(model);
+  const std::string missing = missing_vocabulary_part(model);
   if (!missing.empty()) {
     warnings.add("no_copying", fmt::format("ov_copying is undefined: {}", missing));
     return scores;
