@@ -64,14 +64,22 @@ class TokenCircuitsAnalysis final : public Analysis {
   using Analysis::Analysis;
 
   std::uint64_t values() const override {
-    return input_.selection.heads.size() * (10 + 2 * 9 * pairs());  // the columns of both tables
+    const model::Model& model = input_.model;
+    const bool has_logits = analysis::missing_vocabulary_part(model).empty();
+    std::uint64_t tokens = rows();
+    if (has_logits) tokens = std::min<std::uint64_t>(tokens, model.head()->decoder.out());
+    for (std::uint64_t t = tokens; t-- > 0;)
+      tokens -= input_.vocabulary.is_special(static_cast<std::int64_t>(t)) ? 1 : 0;
+    const std::uint64_t circuits = has_logits ? 2 : 1;
+    const std::uint64_t lines = circuits * std::min<std::uint64_t>(pairs(), tokens * tokens);
+    return input_.selection.heads.size() * (10 + 9 * lines);  // the columns of both tables
   }
 
   Results finish() override {
     const model::Model& model = input_.model;
     const std::string missing = analysis::missing_vocabulary_part(model);
     analysis::TokenCircuitOptions options{.fold_norm = input_.request.weights.fold_norm, .pairs = pairs()};
-    const std::size_t tokens = model.embedding()->token.present() ? model.embedding()->token.rows() : 0;
+    const std::size_t tokens = rows();
     for (std::size_t t = 0; t < tokens; ++t)
       options.left_out.push_back(input_.vocabulary.is_special(static_cast<std::int64_t>(t)));
     options.successions = successions_of(input_.vocabulary, tokens);
@@ -122,6 +130,11 @@ class TokenCircuitsAnalysis final : public Analysis {
   }
 
  private:
+  /// Returns the number of rows of the token embedding; 0 if there is none.
+  [[nodiscard]] std::size_t rows() const {
+    const model::Lease<model::EmbeddingWeights> embedding = input_.model.embedding();
+    return embedding->token.present() ? embedding->token.rows() : 0;
+  }
   [[nodiscard]] std::size_t pairs() const {
     return std::min(input_.request.top.value_or(kPairs), kMostPairs);
   }
