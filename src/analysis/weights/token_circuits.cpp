@@ -28,7 +28,7 @@ FloatMatrix as_float(const OwnedMatrix<double>& values) {
 
 /// Returns W_E M^T [tokens, rows of M] for the first `tokens` tokens, where M [rows, d] is given.
 FloatMatrix embedded(const model::Model& model, std::size_t tokens, const OwnedMatrix<double>& matrix,
-                Pool& pool) {
+                     Pool& pool) {
   const model::Lease<model::EmbeddingWeights> embedding = model.embedding();
   const model::LookupTable& table = embedding->token;
   FloatMatrix right = as_float(matrix);
@@ -45,7 +45,8 @@ FloatMatrix embedded(const model::Model& model, std::size_t tokens, const OwnedM
 }
 
 /// Returns (M W_U)^T [tokens, rows of M] for the first `tokens` tokens, where M [rows, d] is given.
-FloatMatrix decoded(const model::Model& model, std::size_t tokens, const OwnedMatrix<double>& matrix, Pool& pool) {
+FloatMatrix decoded(const model::Model& model, std::size_t tokens, const OwnedMatrix<double>& matrix,
+                    Pool& pool) {
   const model::Lease<model::HeadWeights> head = model.head();
   FloatMatrix left = as_float(matrix);
   if (head->decoder.in() != model.config().d_model)
@@ -83,12 +84,12 @@ void add_best(std::vector<TokenPair>& best, std::int64_t from, std::span<const f
 }
 
 /// One circuit: its element of tokens a and b is the dot product of the rows left(a) and right(b).
-struct Sides {
+struct TokenSides {
   FloatMatrix left, right;
 };
 
 /// Returns the number of tokens that are copied and suppressed, and the largest elements of a circuit.
-ScannedRows scan(const Sides& sides, const TokenCircuitOptions& options, Pool& pool) {
+ScannedRows scan(const TokenSides& sides, const TokenCircuitOptions& options, Pool& pool) {
   const std::size_t tokens = sides.left.rows();
   const auto left_out = [&](std::size_t token) {
     return token < options.left_out.size() && options.left_out[token];
@@ -138,10 +139,11 @@ FloatMatrix rows_of(const FloatMatrix& rows, const TokenList& list) {
   return chosen;
 }
 
-std::optional<double> successor_share(const Sides& ov, std::span<const TokenList> successions) {
+std::optional<double> successor_share(const TokenSides& ov, std::span<const TokenList> successions) {
   std::size_t pairs = 0, found = 0;
   for (const TokenList& list : successions) {
-    const FloatMatrix logits = linalg::product_nt(rows_of(ov.left, list).view(), rows_of(ov.right, list).view());
+    const FloatMatrix logits =
+        linalg::product_nt(rows_of(ov.left, list).view(), rows_of(ov.right, list).view());
     for (std::size_t i = 0; i + 1 < list.size(); ++i, ++pairs) {
       bool highest = true;
       for (std::size_t j = 0; j < list.size(); ++j)
@@ -210,16 +212,16 @@ std::vector<TokenCircuits> analyze_token_circuits(const model::Model& model,
     result.tokens = compared;
     const auto& qk = factors_of(head.layer, Circuit::qk);
     if (qk && qk->left.dimension() == width && qk->right.dimension() == width) {
-      const Sides sides{embedded(model, tokens, qk->left.columns(head.head), pool),
-                        embedded(model, tokens, qk->right.columns(head.head), pool)};
+      const TokenSides sides{embedded(model, tokens, qk->left.columns(head.head), pool),
+                             embedded(model, tokens, qk->right.columns(head.head), pool)};
       result.matched = scan(sides, options, pool).best;
     }
     const auto& ov = factors_of(head.layer, Circuit::ov);
     if (!has_logits || compared == 0 || !ov || ov->left.dimension() != width ||
         ov->right.dimension() != model.config().d_model)
       continue;
-    const Sides sides{embedded(model, tokens, ov->left.columns(head.head), pool),
-                      decoded(model, tokens, ov->right.columns(head.head), pool)};
+    const TokenSides sides{embedded(model, tokens, ov->left.columns(head.head), pool),
+                           decoded(model, tokens, ov->right.columns(head.head), pool)};
     ScannedRows block = scan(sides, options, pool);
     result.copied = static_cast<double>(block.copied) / static_cast<double>(compared);
     result.suppressed = static_cast<double>(block.suppressed) / static_cast<double>(compared);

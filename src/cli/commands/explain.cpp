@@ -66,6 +66,7 @@ constexpr auto kTables = std::to_array<TableRow>({
     {"analysis", "metrics", ""},
     {"analysis", "heads", "metrics"},
     {"analysis", "attention_from", "attention_from", "kind key token weight"},
+    {"analysis", "token_pairs", "token_circuits"},
     {"analysis", "patterns", "patterns", "query key query_token key_token"},
     {"analysis", "scores", "scores", "input HEAD query key score"},
     {"analysis", "queries", "queries", "input HEAD position dimension value"},
