@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -66,8 +65,7 @@ class TokenCircuitsAnalysis final : public Analysis {
   std::uint64_t values() const override {
     const model::Model& model = input_.model;
     const bool has_logits = analysis::missing_vocabulary_part(model).empty();
-    std::uint64_t tokens = rows();
-    if (has_logits) tokens = std::min<std::uint64_t>(tokens, model.head()->decoder.out());
+    std::uint64_t tokens = analysis::compared_tokens(model);
     for (std::uint64_t t = tokens; t-- > 0;)
       tokens -= input_.vocabulary.is_special(static_cast<std::int64_t>(t)) ? 1 : 0;
     const std::uint64_t circuits = has_logits ? 2 : 1;
@@ -79,7 +77,7 @@ class TokenCircuitsAnalysis final : public Analysis {
     const model::Model& model = input_.model;
     const std::string missing = analysis::missing_vocabulary_part(model);
     analysis::TokenCircuitOptions options{.fold_norm = input_.request.weights.fold_norm, .pairs = pairs()};
-    const std::size_t tokens = rows();
+    const std::size_t tokens = analysis::compared_tokens(model);
     for (std::size_t t = 0; t < tokens; ++t)
       options.left_out.push_back(input_.vocabulary.is_special(static_cast<std::int64_t>(t)));
     options.successions = successions_of(input_.vocabulary, tokens);
@@ -130,11 +128,6 @@ class TokenCircuitsAnalysis final : public Analysis {
   }
 
  private:
-  /// Returns the number of rows of the token embedding; 0 if there is none.
-  [[nodiscard]] std::size_t rows() const {
-    const model::Lease<model::EmbeddingWeights> embedding = input_.model.embedding();
-    return embedding->token.present() ? embedding->token.rows() : 0;
-  }
   [[nodiscard]] std::size_t pairs() const {
     return std::min(input_.request.top.value_or(kPairs), kMostPairs);
   }

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "support/golden.hpp"
+#include "support/memory_checkpoint.hpp"
 
 namespace attnctl::analysis {
 namespace {
@@ -87,6 +88,21 @@ TEST_CASE("tokens that are left out are in no pair and no share") {
       CHECK(pair.to != static_cast<std::int64_t>(gone));
     }
   }
+}
+
+TEST_CASE("a head that writes nothing copies and suppresses no token") {
+  test::MemoryModel model = test::MemoryModel::golden("gpt2");
+  for (auto& [name, tensor] : model.tensors)
+    if (name.ends_with("h.0.attn.c_proj.weight"))
+      tensor = test::floats({15, 15}, std::vector<float>(std::size_t{15} * 15, 0));
+  const model::Model bound = model.bound();
+  Pool pool(1);
+  const std::vector<model::HeadId> heads = {{0, 0}};
+  const TokenCircuits found =
+      analyze_token_circuits(bound, heads, {.successions = {{3, 4, 5}}}, pool).front();
+  CHECK(found.copied == 0);
+  CHECK(found.suppressed == 0);
+  CHECK(found.successor == 0);
 }
 
 TEST_CASE("the chance of a successor is one of the other tokens of its list") {

@@ -38,8 +38,8 @@ def model_arrays(directory) -> dict[str, np.ndarray]:
         for qk, ov in zip(form_circuits(layer, "qk"), form_circuits(layer, "ov"), strict=True):
             logits = W_E @ ov @ W_U
             own = np.diagonal(logits)[:, None]
-            arrays["copied"].append(np.mean((logits > own).sum(1) < TOP))
-            arrays["suppressed"].append(np.mean((logits < own).sum(1) < TOP))
+            arrays["copied"].append(np.mean((logits >= own).sum(1) <= TOP))
+            arrays["suppressed"].append(np.mean((logits <= own).sum(1) <= TOP))
             arrays["successor"].append(successor(logits))
             pairs, values = largest(logits)
             arrays["promoted_pairs"].append(pairs)

@@ -111,13 +111,13 @@ ScannedRows scan(const TokenSides& sides, const TokenCircuitOptions& options, Po
       add_best(blocks[task].best, static_cast<std::int64_t>(first + i), row, options.pairs);
       const float own = row[first + i];
       if (!std::isfinite(own)) continue;
-      std::size_t higher = 0, lower = 0;
+      std::size_t not_lower = 0, not_higher = 0;  // both count the token itself
       for (const float value : row) {
-        higher += value > own ? 1 : 0;
-        lower += value < own ? 1 : 0;
+        not_lower += value >= own ? 1 : 0;
+        not_higher += value <= own ? 1 : 0;
       }
-      blocks[task].copied += higher < options.top ? 1 : 0;
-      blocks[task].suppressed += lower < options.top ? 1 : 0;
+      blocks[task].copied += not_lower <= options.top ? 1 : 0;
+      blocks[task].suppressed += not_higher <= options.top ? 1 : 0;
     }
   });
   ScannedRows all;
@@ -168,6 +168,13 @@ std::string missing_vocabulary_part(const model::Model& model) {
   return fmt::format("the output head reads {} dimensions, but the layers write {}", head->decoder.in(), d);
 }
 
+std::size_t compared_tokens(const model::Model& model) {
+  const model::Lease<model::EmbeddingWeights> embedding = model.embedding();
+  if (!embedding->token.present()) return 0;
+  if (!missing_vocabulary_part(model).empty()) return embedding->token.rows();
+  return std::min(embedding->token.rows(), model.head()->decoder.out());
+}
+
 std::optional<double> successor_null(std::span<const TokenList> successions) {
   double sum = 0;
   std::size_t pairs = 0;
@@ -190,9 +197,8 @@ std::vector<TokenCircuits> analyze_token_circuits(const model::Model& model,
          escaped(model.name()));
   const std::size_t width =
       embedding->projection.present() ? embedding->projection.out() : embedding->token.width();
-  std::size_t tokens = embedding->token.rows();
+  const std::size_t tokens = compared_tokens(model);
   const bool has_logits = missing_vocabulary_part(model).empty();
-  if (has_logits) tokens = std::min(tokens, model.head()->decoder.out());
   std::size_t compared = tokens;
   for (std::size_t t = 0; t < std::min(tokens, options.left_out.size()); ++t)
     compared -= options.left_out[t] ? 1 : 0;

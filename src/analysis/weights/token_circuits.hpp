@@ -20,6 +20,10 @@ namespace attnctl::analysis {
 /// can.
 [[nodiscard]] std::string missing_vocabulary_part(const model::Model& model);
 
+/// Returns the number of tokens that have both an embedding and a logit; of those with an embedding if logits
+/// cannot be computed from it.
+[[nodiscard]] std::size_t compared_tokens(const model::Model& model);
+
 /// An element of a circuit between tokens.
 struct TokenPair {
   std::int64_t from = 0;  // OV: the token that is attended to; QK: the token of the query
@@ -37,7 +41,7 @@ struct TokenCircuitOptions {
   /// (lowest).
   std::size_t top = 5;
   std::vector<bool> left_out = {};          // [tokens or fewer]: tokens that no result has
-  std::vector<TokenList> successions = {};  // see TokenCircuits::successor
+  std::vector<TokenList> successions = {};  // see TokenCircuits::successor; ids below compared_tokens()
 };
 
 /// Both circuits of one head. Shares are nullopt if the head has no OV circuit of the width of the model.
