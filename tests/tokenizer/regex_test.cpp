@@ -115,6 +115,7 @@ TEST_CASE("an invalid pattern is an error with Oniguruma's message") {
       {"a{1000000}", "too big number for repeat range"},
       {R"(\)", "end pattern at escape"},
       {R"(\p{Nonsense})", "invalid character property name {Nonsense}"},
+      {"\\p{a\u202eb}", "invalid character property name {a\\u202eb}"},  // U+202E reverses text in a terminal
       {R"((a)\2)", "invalid backref number/name"},
       {"(?<>a)", "group name is empty"},
       {"(?s:.)", "undefined group option"},

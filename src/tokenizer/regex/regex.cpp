@@ -238,8 +238,9 @@ RegexPtr compile(const PartConfig& where, std::string_view pattern) {
                             ONIG_OPTION_NONE, regex_encoding(), ONIG_SYNTAX_ONIGURUMA, &info);
   if (code == ONIGERR_MEMORY) throw std::bad_alloc();
   if (code != ONIG_NORMAL) {
-    where.refuse(
-        "", fmt::format("invalid regular expression {}: {}", in_quotes(pattern), message_of(code, info)));
+    // The message of the library can have a part of the pattern.
+    where.refuse("", fmt::format("invalid regular expression {}: {}", in_quotes(pattern),
+                                 escaped(message_of(code, info))));
   }
   return {compiled, onig_free};
 }
