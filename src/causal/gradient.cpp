@@ -64,13 +64,15 @@ model::NormConfig input_norm(const model::LayerConfig& layer, const model::NormC
 class BackwardPass {
  public:
   BackwardPass(const model::Model& model, const input::Batch& batch,
-               const std::vector<RecordedSequence>& recorded, forward::RunContext& context)
+               const std::vector<RecordedSequence>& recorded, forward::RunContext& context,
+               const BackwardPath& path)
       : model_(model),
         config_(model.config()),
         batch_(batch),
         recorded_(recorded),
         context_(context),
         pool_(context.pool),
+        path_(path),
         results_(batch.sequences.size()) {}
 
   std::vector<HeadGradients> run(const Objective& objective) {
@@ -81,8 +83,9 @@ class BackwardPass {
       states.push_back(begin(std::move(block)));
       back_logits(objective, states.back());
     }
-    if (context_.progress != nullptr) context_.progress->begin("gradient", layers * states.size(), "layer");
-    for (std::size_t index = layers; index-- > 0;) {
+    if (context_.progress != nullptr)
+      context_.progress->begin("gradient", (layers - path_.first_layer) * states.size(), "layer");
+    for (std::size_t index = layers; index-- > path_.first_layer;) {
       for (BackwardState& state : states) {
         back_layer(state, index);
         if (context_.progress != nullptr) context_.progress->advance();
@@ -285,22 +288,26 @@ class BackwardPass {
   void add(const FloatRows& from, FloatRows& to) const { forward::add_rows(pool_, from.view(), to.view()); }
 
   /// Changes state.d from the derivatives of the layer's output, before a convolution, to those of at.sum.
-  /// Returns the derivatives of at.x that a parallel MLP adds; no rows if the MLP is not parallel.
+  /// Returns the derivatives of at.x that a parallel MLP adds; no rows if the MLP is not parallel. `dropped`:
+  /// the MLP passes no derivative on.
   [[nodiscard]] FloatRows back_mlp_of(BackwardState& state, const model::LayerConfig& layer,
-                                      const model::LayerWeights& weights, const RecomputedLayer& at) const {
+                                      const model::LayerWeights& weights, const RecomputedLayer& at,
+                                      bool dropped) const {
     FloatRows parallel;
     if (layer.mlp.width > 0) {
       if (layer.place == model::NormPlace::post)
         back_norm(pool_, layer.norm, weights.mlp_norm, at.mlp_sum.view(), state.d.view());
-      const FloatRows d_output =
-          back_term(layer, at.mlp_output, weights.mlp_norm, weights.mlp_output_norm, state.d);
-      FloatRows d_input = back_mlp(pool_, layer, weights, at.mlp_input.view(), d_output.view());
-      back_norm(pool_, input_norm(layer, layer.norm), weights.mlp_norm,
-                layer.parallel ? at.x.view() : at.attended.view(), d_input.view());
-      if (layer.parallel) {
-        parallel = std::move(d_input);
-      } else {
-        add(d_input, state.d);
+      if (!dropped) {
+        const FloatRows d_output =
+            back_term(layer, at.mlp_output, weights.mlp_norm, weights.mlp_output_norm, state.d);
+        FloatRows d_input = back_mlp(pool_, layer, weights, at.mlp_input.view(), d_output.view());
+        back_norm(pool_, input_norm(layer, layer.norm), weights.mlp_norm,
+                  layer.parallel ? at.x.view() : at.attended.view(), d_input.view());
+        if (layer.parallel) {
+          parallel = std::move(d_input);
+        } else {
+          add(d_input, state.d);
+        }
       }
       if (layer.place == model::NormPlace::stream)
         back_norm(pool_, layer.norm, weights.mlp_norm, at.attended.view(), state.d.view());
@@ -344,14 +351,18 @@ class BackwardPass {
     const forward::Block& block = state.block(layer.component);
     const RecomputedLayer at = recompute(state, index, weights);
     back_to_output(state, index, at);
-    const FloatRows parallel = back_mlp_of(state, layer, weights, at);
-    FloatRows d_z =
-        back_term(layer, at.attention, weights.attention_norm, weights.attention_output_norm, state.d);
-    if (weights.output.present()) d_z = back_dense(pool_, weights.output, d_z.view());
+    const bool dropped = path_.dropped_layer == index;
+    const FloatRows parallel = back_mlp_of(state, layer, weights, at, dropped);
+    FloatRows d_z(block.rows, layer.attention.heads * layer.attention.d_value);
+    if (!dropped) {
+      d_z = back_term(layer, at.attention, weights.attention_norm, weights.attention_output_norm, state.d);
+      if (weights.output.present()) d_z = back_dense(pool_, weights.output, d_z.view());
+    }
     for (const forward::BlockSequence& place : block.sequences)
       results_[place.index].d_z[index] = copy_of(d_z.view().row_range(place.first_query, place.queries));
     if (parallel.rows() > 0) add(parallel, state.d);
-    if (index == 0 || begins_decoder(index)) return;  // nothing before this layer has heads on this path
+    // Nothing before the first layer of a path has heads on it.
+    if (dropped || index == path_.first_layer || index == 0 || begins_decoder(index)) return;
 
     const bool cross = layer.component == model::Component::cross;
     const model::NormConfig read = input_norm(layer, layer.attention_norm());
@@ -377,6 +388,7 @@ class BackwardPass {
   const std::vector<RecordedSequence>& recorded_;
   forward::RunContext& context_;
   Pool& pool_;
+  const BackwardPath path_;
   std::vector<HeadGradients> results_;
   forward::HeadBuffers head_buffers_;
   forward::MlpBuffers mlp_buffers_;
@@ -404,7 +416,7 @@ void check_differentiable(const model::Model& model, const input::Batch& batch) 
 std::vector<HeadGradients> loss_gradients(const model::Model& model, const input::Batch& batch,
                                           std::span<const ScoredQueries> scored,
                                           const std::vector<RecordedSequence>& recorded,
-                                          forward::RunContext& context) {
+                                          forward::RunContext& context, const BackwardPath& path) {
   check_differentiable(model, batch);
   Objective loss;
   loss.queries = [&](std::size_t sequence) {
@@ -419,14 +431,14 @@ std::vector<HeadGradients> loss_gradients(const model::Model& model, const input
     logits[static_cast<std::size_t>(of_sequence.targets[query.index])] -= 1;
     linalg::kernels().scale(1 / static_cast<double>(of_sequence.queries.size()), logits);
   };
-  return BackwardPass(model, batch, recorded, context).run(loss);
+  return BackwardPass(model, batch, recorded, context, path).run(loss);
 }
 
 std::vector<HeadGradients> difference_gradients(const model::Model& model, const input::Batch& batch,
                                                 std::span<const ScoredQueries> scored,
                                                 const AnswerTokens& answer,
                                                 const std::vector<RecordedSequence>& recorded,
-                                                forward::RunContext& context) {
+                                                forward::RunContext& context, const BackwardPath& path) {
   check_differentiable(model, batch);
   Objective difference;
   difference.queries = [&](std::size_t sequence) {
@@ -439,7 +451,7 @@ std::vector<HeadGradients> difference_gradients(const model::Model& model, const
     logits[static_cast<std::size_t>(answer.right)] += 1;
     logits[static_cast<std::size_t>(answer.wrong)] -= 1;
   };
-  return BackwardPass(model, batch, recorded, context).run(difference);
+  return BackwardPass(model, batch, recorded, context, path).run(difference);
 }
 
 LinearEstimate estimate(const model::ModelConfig& config, const Intervention& intervention,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +20,14 @@ struct HeadGradients {
   std::vector<OwnedMatrix<float>> d_z;  // [layers][n, heads * v], as RecordedSequence::z
 };
 
+/// The part of the model that a backward pass follows.
+struct BackwardPath {
+  std::size_t first_layer = 0;  // the pass ends in this layer; HeadGradients of earlier layers are empty
+  /// A layer whose heads and MLP pass no derivative on: only the residual stream around them does. The
+  /// gradient of its own heads is 0.
+  std::optional<std::size_t> dropped_layer = {};
+};
+
 /// Returns, for each sequence, the gradient of its loss: the mean over its scored queries of -ln p(target).
 /// The gradient of a sequence without scored queries is 0. `recorded` has the sequences of the same batch,
 /// from CausalPass or record(). The choice of experts is constant, as in PyTorch. Layers are computed again
@@ -26,13 +36,15 @@ struct HeadGradients {
 [[nodiscard]] std::vector<HeadGradients> loss_gradients(const model::Model& model, const input::Batch& batch,
                                                         std::span<const ScoredQueries> scored,
                                                         const std::vector<RecordedSequence>& recorded,
-                                                        forward::RunContext& context);
+                                                        forward::RunContext& context,
+                                                        const BackwardPath& path = {});
 
 /// As loss_gradients(), for the logit of answer.right minus that of answer.wrong at ScoredQueries::answer.
 /// The gradient of a sequence without this query is 0.
 [[nodiscard]] std::vector<HeadGradients> difference_gradients(
     const model::Model& model, const input::Batch& batch, std::span<const ScoredQueries> scored,
-    const AnswerTokens& answer, const std::vector<RecordedSequence>& recorded, forward::RunContext& context);
+    const AnswerTokens& answer, const std::vector<RecordedSequence>& recorded, forward::RunContext& context,
+    const BackwardPath& path = {});
 
 /// The first-order effect of an intervention on the number whose gradient is given.
 struct LinearEstimate {

@@ -52,10 +52,12 @@ class ZRecorder final : public forward::Observer {
 }  // namespace
 
 std::vector<std::vector<HeadParts>> record_parts(const model::Model& model, const input::Batch& batch,
-                                                 forward::RunContext& context) {
+                                                 forward::RunContext& context,
+                                                 const std::optional<forward::Selection>& selection) {
   PartsRecorder recorder;
   forward::Observer* const observers[] = {&recorder};
-  forward::run_forward(model, batch, forward::Selection::all(model.config()), observers, context);
+  forward::run_forward(model, batch, selection ? *selection : forward::Selection::all(model.config()),
+                       observers, context);
   return std::move(recorder.parts());
 }
 

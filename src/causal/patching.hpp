@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "base/matrix_view.hpp"
@@ -19,10 +20,11 @@ struct HeadParts {
   OwnedMatrix<float> values;   // [m, v]
 };
 
-/// Returns the pattern and the values of each head, [layers][heads]. The batch must have one sequence.
-[[nodiscard]] std::vector<std::vector<HeadParts>> record_parts(const model::Model& model,
-                                                               const input::Batch& batch,
-                                                               forward::RunContext& context);
+/// Returns the pattern and the values of each head, [layers][heads]; with a selection, those of its heads,
+/// and nothing for the others. The batch must have one sequence.
+[[nodiscard]] std::vector<std::vector<HeadParts>> record_parts(
+    const model::Model& model, const input::Batch& batch, forward::RunContext& context,
+    const std::optional<forward::Selection>& selection = {});
 
 /// Returns z = pattern values [n, v], added in float64.
 [[nodiscard]] OwnedMatrix<float> weighted_values(MatrixView<const float> pattern,

@@ -10,6 +10,7 @@
 #include "analysis/model_summary.hpp"
 #include "base/error.hpp"
 #include "causal/decomposition.hpp"
+#include "causal/integrated.hpp"
 #include "forward/attention/visibility.hpp"
 
 namespace attnctl::inspect {
@@ -28,9 +29,25 @@ constexpr auto kAttributionDefinitions = std::to_array<Definition>({
      "positions "
      "and masks",
      "Elhage et al. 2021"},
+    {"patterns.contribution", "nats", "", "0",
+     "weight times the mean of d ln p / d weight while the patterns of all heads of this layer grow from 0 "
+     "to "
+     "their values; p is the probability of the first explained token",
+     "Hao et al. 2021, integrated gradients"},
+    {"pattern_heads.contribution", "nats", "", "0", "sum of the contributions of the head's weights",
+     "Hao et al. 2021, integrated gradients"},
+    {"pattern_layers.contribution", "nats", "", "0",
+     "sum of the contributions of all heads of the layer: about log_probability - without, the better the "
+     "more --steps",
+     "Sundararajan et al. 2017, completeness"},
+    {"log_probability", "nats", "at most 0", "", "ln p of the first explained token"},
+    {"without", "nats", "at most 0", "", "ln p with all patterns of this layer 0"},
+    {"query_token", "", "", "", "the token of the query"},
+    {"key_token", "", "", "", "the token of the key"},
+    {"weight", "", "[0, 1]", "", "the weight of the pattern"},
     {"writer", "", "", "", "the embedding, a head, an MLP, or biases of norms and projections (constant)"},
     {"token", "", "", "", "the token whose logit is written as a sum"},
-    {"of", "", "", "", "the head whose score is written as a sum"},
+    {"of", "", "", "", "the head whose score or pattern is explained"},
     {"query", "tokens", "from 0", "", "position of the query"},
     {"key", "tokens", "from 0", "", "position of the key"},
     {"query_writer", "", "", "", "what wrote the part of the stream that the query reads"},
@@ -129,6 +146,131 @@ void add_score(const model::Model& model, const causal::RecordedSequence& record
                 make_table("scores", {"query_writer", "key_writer", "contribution"}, std::move(shown))});
 }
 
+Column contribution_column(std::string_view of) {
+  return {"contribution",
+          *std::ranges::find(kAttributionDefinitions, fmt::format("{}.contribution", of), &Definition::name)};
+}
+
+/// Adds the parts of the patterns of heads in ln p(token) at a position.
+class PatternTables {
+ public:
+  PatternTables(const AttributeRequest& request, const OpenModel& open, std::size_t position,
+                std::int64_t token, forward::RunContext& context)
+      : request_(request), config_(open.model.config()), token_(token_text(open.vocabulary, token)) {
+    batch_.sequences = {request.input};
+    const causal::ScoredQueries scored{.queries = {position}, .targets = {token}};
+    const causal::CausalPass pass({.model = open.model, .batch = batch_, .scored = {&scored, 1}}, context);
+    log_probability_ = -pass.predictions()[0].loss;
+    // All heads of a layer are needed for the sum of the layer.
+    const std::vector<std::size_t> layers = request.patterns.layers();
+    forward::Selection whole_layers;
+    std::vector<causal::Intervention> removals;
+    for (const std::size_t layer : layers) {
+      causal::Intervention& removal = removals.emplace_back();
+      for (std::size_t head = 0; head < config_.layers[layer].attention.heads; ++head) {
+        whole_layers.heads.push_back({layer, head});
+        removal.heads.push_back({{layer, head}, {}});
+      }
+    }
+    const std::vector<causal::Effect> effects = pass.run(removals, context);
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      layers_.push_back({layers[i], log_probability_ - effects[i].loss, 0});
+    for (const causal::PatternParts& parts :
+         causal::integrate_patterns(open.model, batch_, pass, scored, whole_layers, request.steps, context))
+      add_head(parts);
+  }
+
+  void add_to(Results& results) {
+    std::vector<std::vector<Cell>> rows;
+    for (const LayerSum& of : layers_)
+      rows.push_back(row_of(model::layer_name(config_, of.layer), log_probability_, of.without, of.sum));
+    std::vector<Column> columns =
+        columns_of(kAttributionDefinitions, {"layer", "log_probability", "without"});
+    columns.push_back(contribution_column("pattern_layers"));
+    const Table layers = make_table("pattern_layers", std::move(columns), std::move(rows));
+    results.text.emplace_back(TextTable{
+        fmt::format("ln p of {} and what the patterns of a layer add to it", in_quotes(token_)), layers});
+    columns = columns_of(kAttributionDefinitions, {"component", "layer", "head", "name"});
+    columns.push_back(contribution_column("pattern_heads"));
+    results.add_table("pattern_head", make_table("pattern_heads", std::move(columns), std::move(head_rows_)));
+    columns =
+        columns_of(kAttributionDefinitions, {"of", "query", "query_token", "key", "key_token", "weight"});
+    columns.push_back(contribution_column("patterns"));
+    results.add_table("pattern_part", make_table("patterns", std::move(columns), std::move(rows_)));
+    results.add_table("pattern_layer", layers);
+    for (TextTable& table : text_) results.text.emplace_back(std::move(table));
+    HeatmapPage page;
+    page.title = "Integrated Gradients of Patterns";
+    page.subtitle = results.subtitle;
+    page.heatmaps = std::move(heatmaps_);
+    page.scale.label = fmt::format("part of ln p of {}", in_quotes(token_));
+    page.scale.diverging = true;
+    page.fit_scale();
+    results.pictures.push_back({"patterns", std::move(page)});
+  }
+
+ private:
+  struct LayerSum {
+    std::size_t layer = 0;
+    double without = 0, sum = 0;  // ln p with patterns of 0; sum of all contributions
+  };
+  /// One weight of a pattern.
+  struct Pair {
+    std::size_t query = 0, key = 0;
+    double part = 0;
+  };
+
+  [[nodiscard]] Cell token(std::size_t position) const {
+    return position < request_.input.tokens.size() ? Cell(request_.input.tokens[position]) : Cell();
+  }
+
+  void add_head(const causal::PatternParts& head) {
+    double sum = 0;
+    std::vector<Pair> pairs;
+    for (std::size_t i = 0; i < head.parts.rows(); ++i) {
+      for (std::size_t j = 0; j < head.parts.cols(); ++j) {
+        if (head.pattern(i, j) == 0) continue;
+        pairs.push_back({i, j, double{head.parts(i, j)}});
+        sum += pairs.back().part;
+      }
+    }
+    std::ranges::find(layers_, head.head.layer, &LayerSum::layer)->sum += sum;
+    if (std::ranges::find(request_.patterns.heads, head.head) == request_.patterns.heads.end()) return;
+    head_rows_.push_back(row_of(analysis::head_cells(config_, head.head), sum));
+    const std::string name = model::head_name(config_, head.head);
+    const auto row = [&](const Pair& pair) {
+      return row_of(name, pair.query, token(pair.query), pair.key, token(pair.key),
+                    head.pattern(pair.query, pair.key), pair.part);
+    };
+    for (const Pair& pair : pairs) rows_.push_back(row(pair));
+    std::ranges::stable_sort(pairs, std::ranges::greater(),
+                             [](const Pair& pair) { return std::abs(pair.part); });
+    std::vector<std::vector<Cell>> shown;
+    for (std::size_t i = 0; i < std::min(pairs.size(), kTextRows); ++i) {
+      shown.push_back(row(pairs[i]));
+      shown.back().erase(shown.back().begin());
+    }
+    text_.push_back(
+        {fmt::format("Parts of the pattern of head {} ({:.3f})", name, sum),
+         make_table("patterns", {"query", "query_token", "key", "key_token", "weight", "contribution"},
+                    std::move(shown))});
+    std::vector<double> values;
+    for (const float part : head.parts.values()) values.push_back(double{part});
+    heatmaps_.push_back({name, "Key", "Query", request_.input.tokens, request_.input.tokens,
+                         make_tensor({head.parts.rows(), head.parts.cols()}, std::move(values))});
+  }
+
+  const AttributeRequest& request_;
+  const model::ModelConfig& config_;
+  std::string token_;
+  input::Batch batch_;
+  double log_probability_ = 0;
+  std::vector<LayerSum> layers_;
+  std::vector<std::vector<Cell>> head_rows_, rows_;
+  std::vector<TextTable> text_;
+  std::vector<Heatmap> heatmaps_;
+};
+
 }  // namespace
 
 std::string token_text(const tokenizer::Vocabulary& vocabulary, std::int64_t id) {
@@ -211,6 +353,8 @@ Results attribute(const AttributeRequest& request, OpenModel& open, forward::Run
     columns.emplace_back("contribution", kAttributionDefinitions[1]);
     results.add_table("score_part", make_table("scores", std::move(columns), std::move(rows)));
   }
+  if (!request.patterns.heads.empty())
+    PatternTables(request, open, position, tokens.front(), context).add_to(results);
   HeatmapPage page = heads_page(results, "logits.contribution");
   page.title = "Direct Contribution of Heads to the Logit";
   results.pictures.push_back({"logits", std::move(page)});

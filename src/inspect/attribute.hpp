@@ -25,13 +25,16 @@ struct AttributeRequest {
       {};                                 // whose prediction is explained; default: mask token or last token
   std::vector<std::int64_t> tokens = {};  // whose logits are explained; default: the most probable token
   std::vector<ScoreChoice> scores = {};
+  forward::Selection patterns = {};  // heads whose patterns are explained by integrated gradients
+  std::size_t steps = 20;            // of the integral; from 1
 };
 
 /// The columns of the tables of an attribution.
 [[nodiscard]] std::span<const Definition> attribution_definitions();
 
-/// Writes logits and scores as exact sums over what wrote into the residual stream. Throws the errors of
-/// causal::logit_parts and causal::score_parts, and Error(bad_input) for a position outside of the input, for
+/// Writes logits and scores as exact sums over what wrote into the residual stream, and predictions as sums
+/// over the weights of patterns. Throws the errors of causal::logit_parts, causal::score_parts and
+/// causal::integrate_patterns, and Error(bad_input) for a position outside of the input, for
 /// a key that the query does not see, or if the model has no output head or is an encoder-decoder model.
 [[nodiscard]] Results attribute(const AttributeRequest& request, OpenModel& open,
                                 forward::RunContext& context);

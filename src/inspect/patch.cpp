@@ -29,6 +29,10 @@ constexpr auto kPatchDefinitions = std::to_array<Definition>({
      "first-order estimate of the effect: sum over positions of (patched z - z) . d metric / dz, divided "
      "like effect",
      "Nanda 2023, attribution patching"},
+    {"grad_drop", "", "from 0", "0",
+     "the size of the estimate if the gradient passes around one layer: sum over layers of |estimate "
+     "without this layer| / (layers - 1); large where direct and indirect effects cancel in estimate",
+     "Kram\u00e1r et al. 2024, GradDrop of AtP*"},
     {"part", "", "", "", "what is patched: z, pattern or value"},
     {"position", "tokens", "from 0", "", "the only position that is patched; empty: all"},
     {"token", "", "", "", "the token of the receiving input at this position"},
@@ -38,6 +42,12 @@ constexpr auto kPatchDefinitions = std::to_array<Definition>({
     {"to", "", "", "", "the later head that sees the patch"},
     {"via", "", "", "", "the input of the later head that sees the patch: query, key or value"},
 });
+
+/// The first-order estimates of the effect of a patch: from the whole gradient, and the mean size of those
+/// from gradients without one layer.
+struct PatchEstimate {
+  double change = kUndefined, grad_drop = kUndefined;
+};
 
 /// One run with its recorded values.
 struct PatchRun {
@@ -93,7 +103,7 @@ class Patcher {
     const bool with_parts =
         std::ranges::any_of(request.parts, [](PatchedPart p) { return p != PatchedPart::z; });
     for (PatchRun* const run : {&receiver_, &donor_})
-      if (with_parts) run->parts = causal::record_parts(open.model, run->batch, context);
+      if (with_parts) run->parts = causal::record_parts(open.model, run->batch, context, request.selection);
     const causal::CausalPass of_donor(
         {.model = open.model, .batch = donor_.batch, .scored = scored_, .answer = answer_}, context);
     donor_metric_ = of_donor.predictions()[0].logit_difference;
@@ -205,16 +215,11 @@ class Patcher {
       }
     }
     const std::vector<causal::Effect> effects = pass.run(interventions, context_);
-    const causal::HeadGradients gradients =
-        causal::difference_gradients(open_.model, receiver_.batch, scored_, answer_, pass.recorded(),
-                                     context_)
-            .front();
+    const std::vector<PatchEstimate> estimates = estimates_of(pass, interventions);
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       analysis::add_cells(rows[i], effect_cells(effects[i]));
-      analysis::add_cells(rows[i],
-                          causal::estimate(config_, interventions[i], pass.recorded()[0], gradients).change /
-                              (donor_metric_ - metric_));
+      analysis::add_cells(rows[i], row_of(estimates[i].change, estimates[i].grad_drop));
       order.push_back(i);
     }
     const std::vector<Column> columns =
@@ -222,23 +227,50 @@ class Patcher {
                    {"component", "layer", "head", "name", "part", "position", "token", "metric", "change"});
     std::vector<Column> all = columns;
     all.emplace_back("effect", kPatchDefinitions[0]);
-    all.emplace_back(*std::ranges::find(kPatchDefinitions, "estimate", &Definition::name));
+    for (const char* const name : {"estimate", "grad_drop"})
+      all.emplace_back(*std::ranges::find(kPatchDefinitions, name, &Definition::name));
     std::ranges::stable_sort(order, std::ranges::greater(),
                              [&](std::size_t i) { return std::abs(effects[i].logit_difference); });
     constexpr std::size_t kTextRows = 20;
     std::vector<std::vector<Cell>> top;
     for (std::size_t i = 0; i < std::min(order.size(), kTextRows); ++i) {
       const std::vector<Cell>& row = rows[order[i]];
-      top.push_back({row[3], row[4], row[5], row[6], row[7], row[9], row[10]});
+      top.push_back({row[3], row[4], row[5], row[6], row[7], row[9], row[10], row[11]});
     }
-    results.text.emplace_back(
-        TextTable{"Patches with the largest effects",
-                  make_table("patches", {"head", "part", "position", "token", "metric", "effect", "estimate"},
-                             std::move(top))});
+    results.text.emplace_back(TextTable{
+        "Patches with the largest effects",
+        make_table("patches",
+                   {"head", "part", "position", "token", "metric", "effect", "estimate", "grad_drop"},
+                   std::move(top))});
     results.add_table("patch", make_table("patches", std::move(all), std::move(rows)));
     HeatmapPage page = heads_page(results, "patches.effect");
     page.title = "Effect of Patching Heads";
     results.pictures.push_back({"patches", std::move(page)});
+  }
+
+  /// Returns the first-order estimates of the effects of interventions.
+  [[nodiscard]] std::vector<PatchEstimate> estimates_of(
+      const causal::CausalPass& pass, const std::vector<causal::Intervention>& interventions) {
+    std::vector<PatchEstimate> estimates(interventions.size());
+    const double distance = donor_metric_ - metric_;
+    const std::size_t layers = config_.layers.size();
+    const auto for_estimates = [&](const causal::BackwardPath& path, const auto& take) {
+      const causal::HeadGradients gradients =
+          causal::difference_gradients(open_.model, receiver_.batch, scored_, answer_, pass.recorded(),
+                                       context_, path)
+              .front();
+      for (std::size_t i = 0; i < interventions.size(); ++i)
+        take(estimates[i],
+             causal::estimate(config_, interventions[i], pass.recorded()[0], gradients).change / distance);
+    };
+    for_estimates({}, [](PatchEstimate& to, double change) { to.change = change; });
+    if (layers == 1) return estimates;  // no other layer can be dropped
+    for (PatchEstimate& estimate : estimates) estimate.grad_drop = 0;
+    for (std::size_t dropped = 0; dropped < layers; ++dropped)
+      for_estimates({.dropped_layer = dropped}, [&](PatchEstimate& to, double change) {
+        to.grad_drop += std::abs(change) / static_cast<double>(layers - 1);
+      });
+    return estimates;
   }
 
   void add_paths(const causal::CausalPass& pass, Results& results) {

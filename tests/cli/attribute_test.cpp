@@ -47,6 +47,34 @@ TEST_CASE("attribute writes a logit as the sum that analyze computes, and a scor
   CHECK(score == doctest::Approx(scores[7][3].get<double>()).epsilon(1e-3));
 }
 
+TEST_CASE("the parts of patterns add up to what the patterns of a layer add to ln p of the token") {
+  const RunResult result = attribute(
+      kLlama, {"--text", kText, "--patterns", "3.0,3.1,3.2,3.3", "--steps", "64", "--format", "json"});
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  const json document = json::parse(result.out);
+  CHECK(schema_breaches(json::parse(cli::schema_text("attribution")), document) == Words{});
+  double of_weights = 0, of_heads = 0, largest = 0;
+  std::string pair;
+  for (const json& part : document["patterns"]) {
+    const double value = part["contribution"];
+    of_weights += value;
+    if (value > largest) {
+      largest = value;
+      pair = part["of"].get<std::string>() + " " + part["query_token"].get<std::string>() + " " +
+             part["key_token"].get<std::string>();
+    }
+  }
+  for (const json& head : document["pattern_heads"]) of_heads += head["contribution"].get<double>();
+  REQUIRE(document["pattern_layers"].size() == 1);
+  const json& layer = document["pattern_layers"][0];
+  CHECK(of_weights == doctest::Approx(of_heads).epsilon(1e-4));
+  CHECK(layer["contribution"].get<double>() == doctest::Approx(of_heads).epsilon(1e-4));
+  CHECK(
+      of_heads ==
+      doctest::Approx(layer["log_probability"].get<double>() - layer["without"].get<double>()).epsilon(1e-2));
+  CHECK(pair == "3.1 \u0120one \u0120cat");  // the induction head looks at what followed the earlier "one"
+}
+
 TEST_CASE("attribute explains what it cannot do") {
   struct Row {
     std::string model;

@@ -17,6 +17,8 @@ struct AttributeOptions : CommandOptions {
   std::optional<std::string> text, ids;
   std::optional<std::size_t> position;
   std::vector<std::string> tokens, scores;
+  std::optional<std::string> patterns;
+  std::size_t steps = 20;
 };
 
 /// Returns the head, the query and the key of "3.1:12:5".
@@ -43,6 +45,11 @@ void attribute(const AttributeOptions& options) {
     request.tokens.push_back(answer_token("--token", token, open));
   for (const std::string& score : options.scores)
     request.scores.push_back(parse_score(score, open.model.config()));
+  if (options.patterns)
+    request.patterns = inspect::select_heads(
+        {.component = "", .layers = "", .heads = *options.patterns, .option = "--patterns"},
+        open.model.config());
+  request.steps = options.steps;
   ResultWriter writer(target, options.output, session);
   forward::RunContext context = session.context();
   context.progress = nullptr;  // short passes
@@ -73,9 +80,14 @@ Command attribute_command() {
         "Also explain the attention score of a head from a query to a key, such as 3.1:12:5; may be given "
         "several "
         "times",
-        "HEAD:QUERY:KEY"}});
+        "HEAD:QUERY:KEY"},
+       {"--patterns", &options->patterns,
+        "Also explain the patterns of these heads, such as 3.1,3.2: what each weight adds to the logarithm "
+        "of the first token's probability (integrated gradients); pictures then show these parts",
+        "HEADS"},
+       number("--steps", &options->steps, "Steps of the integrals of --patterns", positive())});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
-  add_table_option(command, options->output, "logits,scores");
+  add_table_option(command, options->output, "logits,scores,patterns,pattern_heads,pattern_layers");
   options->output.default_table = "logits";
   add_worker_options(command, options->run);
   command.footer =
@@ -83,7 +95,9 @@ Command attribute_command() {
       "Examples:\n"
       "  attnctl attribute data/tiny-llama --text \"one cat and one cat and one\" --format text\n"
       "  attnctl attribute data/tiny-llama --text \"one cat and one cat and one\" --score 3.1:7:2 | jq "
-      "'.scores[0]'";
+      "'.scores[0]'\n"
+      "  attnctl attribute data/tiny-llama --text \"one cat and one cat and one\" --patterns 3.1 --format "
+      "text";
   command.action = [options] { attribute(*options); };
   return command;
 }
