@@ -199,7 +199,7 @@ extern const std::array<Definition, 4> kCompositionColumns;
 extern const std::array<Definition, 5> kLogitColumns, kActivationColumns;
 extern const std::array<Definition, 6> kAttentionFromColumns;
 extern const std::array<Definition, 8> kInputColumns;
-extern const std::array<Definition, 10> kTokenCircuitColumns;
+extern const std::array<Definition, 12> kTokenCircuitColumns;
 extern const std::array<Definition, 11> kMapColumns, kContributionColumns;
 extern const std::array<Definition, 12> kSubspaceColumns;
 extern const std::array<Definition, 14> kSinkColumns;

@@ -70,7 +70,7 @@ class TokenCircuitsAnalysis final : public Analysis {
       tokens -= input_.vocabulary.is_special(static_cast<std::int64_t>(t)) ? 1 : 0;
     const std::uint64_t circuits = has_logits ? 2 : 1;
     const std::uint64_t lines = circuits * std::min<std::uint64_t>(pairs(), tokens * tokens);
-    return input_.selection.heads.size() * (10 + 9 * lines);  // the columns of both tables
+    return input_.selection.heads.size() * (12 + 9 * lines);  // the columns of both tables
   }
 
   Results finish() override {
@@ -87,9 +87,12 @@ class TokenCircuitsAnalysis final : public Analysis {
       input_.context.warnings.add(
           "no_copying", fmt::format("copied, suppressed, successor and promoted are undefined: {}", missing));
 
-    TableRows heads{"token_circuits",
-                    columns_of(kTokenCircuitColumns, {"tokens", "copied", "suppressed", "null_mean",
-                                                      "successor", "successor_null"})};
+    const std::vector<analysis::PositionPattern> positions =
+        analysis::position_patterns(model, input_.selection.heads, input_.context);
+
+    TableRows heads{"token_circuits", columns_of(kTokenCircuitColumns,
+                                                 {"tokens", "copied", "suppressed", "null_mean", "successor",
+                                                  "successor_null", "previous", "previous_null"})};
     TableRows pairs{"token_pairs",
                     columns_of(kTokenCircuitColumns, {"circuit", "component", "layer", "head", "name",
                                                       "place", "from", "to", "value"})};
@@ -103,7 +106,7 @@ class TokenCircuitsAnalysis final : public Analysis {
               ? kUndefined
               : std::min(1.0, static_cast<double>(options.top) / static_cast<double>(each.tokens));
       heads.add(each.tokens, each.copied, each.suppressed, each.copied ? share : kUndefined, each.successor,
-                each.successor ? null : std::nullopt);
+                each.successor ? null : std::nullopt, positions[h].previous, positions[h].even);
       add_pairs(pairs, "ov", head, each.promoted);
       add_pairs(pairs, "qk", head, each.matched);
       for (std::size_t i = 0; i < std::max(each.promoted.size(), each.matched.size()); ++i) {
@@ -123,6 +126,10 @@ class TokenCircuitsAnalysis final : public Analysis {
                     options.top),
         heads);
     results.add_table("token_pair", pairs.table());
+    if (has_pictures(input_.request.form))
+      results.pictures.push_back(
+          {"token_circuits",
+           heads_page(results, missing.empty() ? "token_circuits.copied" : "token_circuits.previous", true)});
     results.text.emplace_back(TextTable{"Largest elements of W_E OV W_U and W_E QK W_E^T", text.table(), 3});
     return results;
   }
@@ -142,7 +149,7 @@ class TokenCircuitsAnalysis final : public Analysis {
 
 }  // namespace
 
-constexpr std::array<Definition, 10> kTokenCircuitColumns = {
+constexpr std::array<Definition, 12> kTokenCircuitColumns = {
     {{"tokens", "", "from 0", "", "number of tokens that are compared: all but special tokens"},
      {"copied", "", "[0, 1]", "null_mean",
       "share of the tokens t whose own logit is among the 5 highest of row t of W_E OV W_U",
@@ -158,6 +165,10 @@ constexpr std::array<Definition, 10> kTokenCircuitColumns = {
       "Gould et al. 2023"},
      {"successor_null", "", "[0, 1]", "",
       "successor with random logits: mean of 1 / (tokens of the list - 1)"},
+     {"previous", "", "[0, 1]", "previous_null",
+      "mean weight on the previous token in a text whose tokens all have the mean embedding, so that only "
+      "positions count; each layer reads the embedding"},
+     {"previous_null", "", "[0, 1]", "", "previous for even weights over the visible keys"},
      {"place", "", "from 0", "", "place of the pair among those of the head, the largest value first"},
      {"from", "", "", "", "OV: the token that is attended to; QK: the token of the query"},
      {"to", "", "", "", "OV: the token whose logit is raised; QK: the token of the key"},

@@ -66,6 +66,29 @@ TEST_CASE("circuits between tokens equal those of whole matrices in float64") {
   }
 }
 
+TEST_CASE("weights on the previous token from positions alone equal those of PyTorch") {
+  for (const char* const name : {"tiny-llama", "tiny-bert", "llama", "albert", "gpt2"}) {
+    CAPTURE(name);
+    Warnings warnings;
+    Pool pool(2);
+    const std::filesystem::path golden_model = kSource / "tests/golden" / name;
+    const model::Model model = test::bind_model(
+        std::filesystem::exists(golden_model / "config.json") ? golden_model : kSource / "data" / name,
+        warnings);
+    const std::vector<double> want =
+        test::Golden(kSource / "tests/golden/token_circuits" / name).array("previous").values;
+    const std::vector<model::HeadId> heads = forward::Selection::all(model.config()).heads;
+    const std::vector<PositionPattern> found =
+        position_patterns(model, heads, {.pool = pool, .warnings = warnings});
+    REQUIRE(found.size() == want.size());
+    for (std::size_t h = 0; h < found.size(); ++h) {
+      CHECK(std::abs(found[h].previous - want[h]) <= 1e-5);
+      CHECK(found[h].even > 0);
+      CHECK(found[h].even <= 0.5);
+    }
+  }
+}
+
 TEST_CASE("tokens that are left out are in no pair and no share") {
   Warnings warnings;
   Pool pool(1);

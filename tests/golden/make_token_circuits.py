@@ -5,12 +5,15 @@ matrices in float64 (transformers and NumPy).
 Run: python3 tests/golden/make_token_circuits.py
 """
 
+import re
+
 import numpy as np
 import torch
 import transformers
 from make_subspaces import HERE, MODELS, embeddings, form_circuits, layers_of
 
 TOP = 5
+TOKENS = 32
 SUCCESSIONS = [[3, 4, 5, 6, 7], [20, 12, 14]]
 
 
@@ -29,9 +32,26 @@ def successor(matrix: np.ndarray) -> float:
     return float(np.mean(found))
 
 
+def previous(model) -> np.ndarray:
+    """Returns [layers, heads]: the mean weight on the previous token if all tokens have the mean embedding, and each
+    layer reads what the first layer reads."""
+    tokens = min(TOKENS, model.config.max_position_embeddings)
+    mean = model.get_input_embeddings().weight.mean(0).expand(1, tokens, -1)
+    with torch.no_grad():
+        x = model(inputs_embeds=mean, output_hidden_states=True).hidden_states[0]
+        replace = lambda _module, args: (x, *args[1:])
+        layers = [m for m in model.modules() if re.search(r"(Layer|Block)$", type(m).__name__) and m is not model]
+        handles = [layer.register_forward_pre_hook(replace) for layer in layers]
+        attentions = model(inputs_embeds=mean, output_attentions=True).attentions
+    for handle in handles:
+        handle.remove()
+    return np.stack([a[0].diagonal(-1, 1, 2).mean(-1).numpy() for a in attentions]).ravel()
+
+
 def model_arrays(directory) -> dict[str, np.ndarray]:
     model_class = getattr(transformers, transformers.AutoConfig.from_pretrained(directory).architectures[0])
     model = model_class.from_pretrained(directory, torch_dtype=torch.float64)
+    model.set_attn_implementation("eager")
     W_E, W_U = embeddings(model)
     arrays = {name: [] for name in ("copied", "suppressed", "successor", "promoted", "promoted_pairs", "matched")}
     for layer in layers_of(model):
@@ -45,6 +65,7 @@ def model_arrays(directory) -> dict[str, np.ndarray]:
             arrays["promoted_pairs"].append(pairs)
             arrays["promoted"].append(values)
             arrays["matched"].append(largest(W_E @ qk @ W_E.T)[1])
+    arrays["previous"] = previous(model)
     return {name: np.array(values) for name, values in arrays.items()}
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -10,6 +11,8 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "forward/attention/visibility.hpp"
+#include "forward/layers/layers.hpp"
 #include "linalg/gemm.hpp"
 
 namespace attnctl::analysis {
@@ -155,6 +158,42 @@ std::optional<double> successor_share(const TokenSides& ov, std::span<const Toke
   return static_cast<double>(found) / static_cast<double>(pairs);
 }
 
+/// Returns the mean of the embeddings of all tokens, as the model reads it.
+std::vector<float> mean_embedding(const model::Model& model) {
+  const model::Lease<model::EmbeddingWeights> embedding = model.embedding();
+  const model::LookupTable& table = embedding->token;
+  std::vector<float> row(table.width());
+  std::vector<double> sum(table.width());
+  for (std::size_t t = 0; t < table.rows(); ++t) {
+    table.row(t, row);
+    for (std::size_t c = 0; c < row.size(); ++c) sum[c] += double{row[c]};
+  }
+  const double factor = double{model.config().embedding.multiplier} / static_cast<double>(table.rows());
+  for (std::size_t c = 0; c < row.size(); ++c) row[c] = static_cast<float>(sum[c] * factor);
+  return row;
+}
+
+/// Adds the weights on the previous token of the heads of a layer.
+class PreviousToken final : public forward::Observer {
+ public:
+  PreviousToken(std::span<const model::HeadId> heads, std::vector<PositionPattern>& to)
+      : heads_(heads), to_(to) {}
+
+  void panel(const forward::AttentionPanel& panel) override {
+    const auto head = std::ranges::find(heads_, model::HeadId{panel.layer, panel.head}) - heads_.begin();
+    const auto queries = static_cast<double>(panel.pattern.cols - 1);
+    double& previous = to_[static_cast<std::size_t>(head)].previous;
+    if (panel.first_query == 0) previous = 0;
+    for (std::size_t r = 0; r < panel.pattern.rows; ++r)
+      if (panel.first_query + r > 0)
+        previous += double{panel.pattern(r, panel.first_query + r - 1)} / queries;
+  }
+
+ private:
+  std::span<const model::HeadId> heads_;
+  std::vector<PositionPattern>& to_;
+};
+
 }  // namespace
 
 std::string missing_vocabulary_part(const model::Model& model) {
@@ -185,6 +224,49 @@ std::optional<double> successor_null(std::span<const TokenList> successions) {
   }
   if (pairs == 0) return std::nullopt;
   return sum / static_cast<double>(pairs);
+}
+
+std::vector<PositionPattern> position_patterns(const model::Model& model,
+                                               std::span<const model::HeadId> heads,
+                                               forward::RunContext context) {
+  constexpr std::size_t kTokens = 32;
+  const model::ModelConfig& config = model.config();
+  std::vector<PositionPattern> patterns(heads.size());
+  const std::size_t n = std::min(kTokens, config.max_positions.value_or(kTokens));
+  if (!model.embedding()->token.present()) return patterns;
+  if (n < 2) return patterns;
+  input::Batch batch;
+  input::Sequence& sequence = batch.sequences.emplace_back();
+  const std::vector<float> mean = mean_embedding(model);
+  sequence.embeddings = FloatMatrix(n, mean.size());
+  for (std::size_t r = 0; r < n; ++r) std::ranges::copy(mean, sequence.embeddings.view().row(r).begin());
+  FloatMatrix x(n, config.d_model);
+  forward::embed(context.pool, model, batch, forward::cut_into_blocks(batch, n).front(), x.view());
+  context.progress = nullptr;
+  PreviousToken observer(heads, patterns);
+  forward::Observer* const observers[] = {&observer};
+  for (const std::size_t layer : forward::Selection{{heads.begin(), heads.end()}}.layers()) {
+    const model::LayerConfig& of_layer = config.layers[layer];
+    if (forward::needs_target(of_layer.component)) continue;
+    FloatMatrix stream = x;
+    if (of_layer.place == model::NormPlace::stream) {
+      const model::Lease<model::LayerWeights> weights = model.layer(layer, &context.pool);
+      forward::apply_norm(context.pool, of_layer.norm, weights->attention_norm, stream.view(), stream.view());
+    }
+    const std::vector<forward::SequenceStart> start = {{std::as_const(stream).view(), {}, {}}};
+    forward::Selection selection;
+    std::ranges::copy_if(heads, std::back_inserter(selection.heads),
+                         [&](model::HeadId head) { return head.layer == layer; });
+    forward::run_forward(model, batch, selection, observers, context, {.layer = layer, .start = start});
+    const forward::VisibleKeys visible(of_layer.attention, sequence);
+    double even = 0;
+    for (std::size_t i = 1; i < n; ++i)
+      if (visible.count(i, i - 1, i) > 0)
+        even += 1 / static_cast<double>(visible.count(i)) / static_cast<double>(n - 1);
+    for (std::size_t h = 0; h < heads.size(); ++h)
+      if (heads[h].layer == layer) patterns[h].even = even;
+  }
+  return patterns;
 }
 
 std::vector<TokenCircuits> analyze_token_circuits(const model::Model& model,

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "analysis/weights/circuit.hpp"
+#include "base/numbers.hpp"
 #include "base/pool.hpp"
+#include "forward/run.hpp"
 #include "model/model.hpp"
 
 // The circuits of heads between tokens: which logits a head raises for the token that it attends to (W_E OV
@@ -69,5 +71,19 @@ struct TokenCircuits {
 /// Returns the score of even chances for `successor`: the mean of 1 / (tokens of the list - 1) over all
 /// pairs.
 [[nodiscard]] std::optional<double> successor_null(std::span<const TokenList> successions);
+
+/// What a head does with positions alone.
+struct PositionPattern {
+  double previous = kUndefined;  // mean weight on the previous token, from the second token on
+  double even = kUndefined;      // the same for even weights over the visible keys
+};
+
+/// Returns the patterns of heads for a text of 32 tokens (or as many as the model has positions) of which
+/// each has the mean embedding of all tokens, so that only positions tell them apart. Every layer gets the
+/// input of the first layer, so the result depends only on the embeddings and the weights of the head's own
+/// layer. Undefined for the decoder of an encoder-decoder model, and if the model has no token embedding.
+[[nodiscard]] std::vector<PositionPattern> position_patterns(const model::Model& model,
+                                                             std::span<const model::HeadId> heads,
+                                                             forward::RunContext context);
 
 }  // namespace attnctl::analysis
