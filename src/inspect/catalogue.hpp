@@ -149,6 +149,9 @@ class Analysis {
   /// Returns the number of values (numbers, texts and nulls) of the results in JSON, for --limit and
   /// --memory. It can be larger than that of the results if these depend on ranks or undefined numbers.
   [[nodiscard]] virtual std::uint64_t values() const = 0;
+  /// Returns the bytes that finish() needs besides the results and the weights of the selected heads, for
+  /// --memory.
+  [[nodiscard]] virtual std::uint64_t bytes() const { return 0; }
   /// Returns the results in all forms that the analysis supports. Called once, after the forward pass.
   [[nodiscard]] virtual Results finish() = 0;
 

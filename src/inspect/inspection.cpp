@@ -313,6 +313,7 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
     for (const std::size_t layer : request_.selection.layers())
       work.kept += 3 * subject_.model.attention_bytes(layer);
   }
+  for (const auto& analysis : analyses_) work.kept = saturating_sum(work.kept, analysis->bytes());
   context_.streamed_rows = plan_memory(request_.memory, work);
 }
 

@@ -73,6 +73,15 @@ class TokenCircuitsAnalysis final : public Analysis {
     return input_.selection.heads.size() * (12 + 9 * lines);  // the columns of both tables
   }
 
+  std::uint64_t bytes() const override {
+    std::size_t width = 0;
+    for (const model::LayerConfig& layer : input_.config().layers)
+      width = std::max({width, layer.attention.d_head, layer.attention.d_value});
+    return saturating_sum(analysis::token_circuit_bytes(analysis::compared_tokens(input_.model), width,
+                                                        input_.context.pool.size()),
+                          input_.model.head_bytes());
+  }
+
   Results finish() override {
     const model::Model& model = input_.model;
     const std::string missing = analysis::missing_vocabulary_part(model);

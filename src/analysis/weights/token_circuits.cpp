@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <tuple>
 #include <utility>
 
@@ -226,6 +225,11 @@ std::optional<double> successor_null(std::span<const TokenList> successions) {
   return sum / static_cast<double>(pairs);
 }
 
+std::uint64_t token_circuit_bytes(std::uint64_t tokens, std::uint64_t width, std::uint64_t threads) {
+  const std::uint64_t columns = 2 * width + threads * std::min<std::uint64_t>(kBlock, tokens);
+  return saturating_product(saturating_product(tokens, columns), std::uint64_t{sizeof(float)});
+}
+
 std::vector<PositionPattern> position_patterns(const model::Model& model,
                                                std::span<const model::HeadId> heads,
                                                forward::RunContext context) {
@@ -285,26 +289,22 @@ std::vector<TokenCircuits> analyze_token_circuits(const model::Model& model,
   for (std::size_t t = 0; t < std::min(tokens, options.left_out.size()); ++t)
     compared -= options.left_out[t] ? 1 : 0;
 
-  std::map<std::pair<std::size_t, Circuit>, std::optional<CircuitFactors>> layers;
-  const auto factors_of = [&](std::size_t layer, Circuit circuit) -> const std::optional<CircuitFactors>& {
-    auto found = layers.find({layer, circuit});
-    if (found == layers.end())
-      found =
-          layers.emplace(std::pair(layer, circuit), circuit_factors(model, layer, circuit, options.fold_norm))
-              .first;
-    return found->second;
-  };
+  std::optional<std::size_t> layer;  // of qk and ov
+  std::optional<CircuitFactors> qk, ov;
   std::vector<TokenCircuits> all;
   for (const model::HeadId head : heads) {
     TokenCircuits& result = all.emplace_back();
     result.tokens = compared;
-    const auto& qk = factors_of(head.layer, Circuit::qk);
+    if (layer != head.layer) {
+      layer = head.layer;
+      qk = circuit_factors(model, head.layer, Circuit::qk, options.fold_norm);
+      ov = circuit_factors(model, head.layer, Circuit::ov, options.fold_norm);
+    }
     if (qk && qk->left.dimension() == width && qk->right.dimension() == width) {
       const TokenSides sides{embedded(model, tokens, qk->left.columns(head.head), pool),
                              embedded(model, tokens, qk->right.columns(head.head), pool)};
       result.matched = scan(sides, options, pool).best;
     }
-    const auto& ov = factors_of(head.layer, Circuit::ov);
     if (!has_logits || compared == 0 || !ov || ov->left.dimension() != width ||
         ov->right.dimension() != model.config().d_model)
       continue;

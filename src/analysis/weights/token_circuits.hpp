@@ -58,8 +58,8 @@ struct TokenCircuits {
   std::vector<TokenPair> matched;   // the largest elements of W_E QK W_E^T, in descending order
 };
 
-/// Returns the circuits of the heads, in float32. Needs about 8 (d_head + d_value) bytes per token, and for
-/// each head the time of two products [tokens, d_head] [d_head, tokens]. Norms, positions and biases are left
+/// Returns the circuits of the heads (in ascending order), in float32. Takes for each head the time of two
+/// products [tokens, d_head] [d_head, tokens]. Norms, positions and biases are left
 /// out; see circuit_factors for `fold_norm`. The circuits read and write only the dimensions of the token
 /// embedding. Elements that are not finite are left out. Throws Error(bad_input) if the model has no token
 /// embedding.
@@ -71,6 +71,11 @@ struct TokenCircuits {
 /// Returns the score of even chances for `successor`: the mean of 1 / (tokens of the list - 1) over all
 /// pairs.
 [[nodiscard]] std::optional<double> successor_null(std::span<const TokenList> successions);
+
+/// Returns the memory of analyze_token_circuits() for heads of this width with this number of threads,
+/// without the weights.
+[[nodiscard]] std::uint64_t token_circuit_bytes(std::uint64_t tokens, std::uint64_t width,
+                                                std::uint64_t threads);
 
 /// What a head does with positions alone.
 struct PositionPattern {
