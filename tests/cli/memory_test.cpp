@@ -102,6 +102,7 @@ TEST_CASE("--memory limits resident memory, also at the value that the error nam
           {"analyze", model, "--ids", ids, "--include", include, "--format", "json", "--threads", "3"});
     check_bounded({"weights", model, "--format", "json", "--threads", "2"});
     check_bounded({"weights", model, "--include", "composition,subspaces,map,circuits", "--format", "json"});
+    check_bounded({"weights", model, "--include", "token_circuits", "--format", "json", "--threads", "2"});
   }
 }
 
