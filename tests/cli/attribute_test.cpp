@@ -75,6 +75,15 @@ TEST_CASE("the parts of patterns add up to what the patterns of a layer add to l
   CHECK(pair == "3.1 \u0120one \u0120cat");  // the induction head looks at what followed the earlier "one"
 }
 
+TEST_CASE("the picture of attribute has one heatmap of all heads per token") {
+  const std::string svg =
+      attribute(kLlama, {"--text", kText, "--token", "\u0120cat", "--token", "\u0120one", "--format", "svg"})
+          .out;
+  CHECK(svg.find(">\u0120cat<") != std::string::npos);
+  CHECK(svg.find(">\u0120one<") != std::string::npos);
+  CHECK(svg.find("\u0120cat 0.0") == std::string::npos);
+}
+
 TEST_CASE("attribute explains what it cannot do") {
   struct Row {
     std::string model;
