@@ -139,16 +139,15 @@ std::size_t first_layer(const model::ModelConfig& config, std::size_t layer) {
   return first;
 }
 
-/// Returns the stream of the token at `position` before the attention of `layer` (before its norm, except for
-/// NormPlace::stream), or before the final norm if `layer` is the number of layers. A norm that the stream
-/// passes on the way is linear with its scale frozen; what its bias adds is a part.
-Stream stream_of(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
-                 std::size_t layer, Pool& pool) {
+/// Returns the stream of the token at `position` after the layers [begin, end), where `begin` is the first
+/// layer of a stack. A norm that the stream passes on the way is linear with its scale frozen; what its bias
+/// adds is a part.
+Stream stream_after(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
+                    std::size_t begin, std::size_t end, Pool& pool) {
   const model::ModelConfig& config = model.config();
-  const std::size_t begin = first_layer(config, layer);
   Stream stream;
   stream.add({}, row_of(recorded.streams[begin].view(), position));
-  for (std::size_t i = begin; i < layer; ++i) {
+  for (std::size_t i = begin; i < end; ++i) {
     const model::LayerConfig& at = config.layers[i];
     const model::Lease<model::LayerWeights> weights = model.layer(i, &pool);
     if (at.convolution)
@@ -166,8 +165,28 @@ Stream stream_of(const model::Model& model, const RecordedSequence& recorded, st
     stream.add({Writer::Origin::mlp, i, 0}, mlp);
     if (at.place == NormPlace::post) stream.pass(at.norm, weights->mlp_norm, i);
   }
+  return stream;
+}
+
+/// Returns the stream of the token at `position` before the attention of `layer` (before its norm, except for
+/// NormPlace::stream), or before the final norm if `layer` is the number of layers.
+Stream stream_of(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
+                 std::size_t layer, Pool& pool) {
+  const model::ModelConfig& config = model.config();
+  const std::size_t begin = first_layer(config, layer);
+  Stream stream = stream_after(model, recorded, position, begin, layer, pool);
   if (layer > begin && layer < config.layers.size() && config.layers[layer].place == NormPlace::stream)
     stream.pass(config.layers[layer].norm, model.layer(layer, &pool)->attention_norm, layer);
+  return stream;
+}
+
+/// Returns the output of the encoder, with its norm, for the token at `position`: what the keys of a layer of
+/// cross-attention read.
+Stream memory_of(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
+                 std::size_t cross_layer, Pool& pool) {
+  const std::size_t end = first_layer(model.config(), cross_layer);
+  Stream stream = stream_after(model, recorded, position, 0, end, pool);
+  stream.pass(model.config().decoder->encoder_norm, model.encoder_norm(), end - 1);
   return stream;
 }
 
@@ -217,6 +236,7 @@ struct HeadProjection {
   const model::Linear& linear;
   std::size_t slice = 0;
   const model::NormWeights& norm;
+  bool of_memory = false;  // it reads the output of the encoder
 };
 
 void rotate_row(const model::RotaryConfig& config, const forward::RotaryTable& table, std::size_t position,
@@ -236,11 +256,12 @@ ProjectedParts projected_parts(const model::Model& model, const RecordedSequence
                                std::size_t position, const HeadProjection& to, Pool& pool) {
   const model::LayerConfig& at = model.config().layers[layer];
   const model::AttentionConfig& config = at.attention;
-  Stream stream = stream_of(model, recorded, position, layer, pool);
+  Stream stream = to.of_memory ? memory_of(model, recorded, position, layer, pool)
+                               : stream_of(model, recorded, position, layer, pool);
   ProjectedParts parts{std::move(stream.writers), std::move(stream.sum)};
   const std::size_t constant = parts.sum.size();
   parts.sum.add(std::vector<double>(parts.sum.width(), 0.0));
-  if (at.place == NormPlace::pre || at.place == NormPlace::both)
+  if (!to.of_memory && (at.place == NormPlace::pre || at.place == NormPlace::both))
     parts.sum.normalise(at.attention_norm(), model.layer(layer, &pool)->attention_norm, constant);
   const std::size_t width = config.d_head;
   std::vector<double> scale_of;  // all heads, if one norm covers them
@@ -306,19 +327,19 @@ ScoreParts score_parts(const model::Model& model, const RecordedSequence& record
                        std::size_t query, std::size_t key, Pool& pool) {
   const model::LayerConfig& layer = model.config().layers.at(head.layer);
   const model::AttentionConfig& config = layer.attention;
-  if (config.kind.rule == model::AttentionKind::Rule::linear || config.clip > 0 ||
-      layer.component == model::Component::cross)
+  if (config.kind.rule == model::AttentionKind::Rule::linear || config.clip > 0)
     fail(Status::bad_input,
-         "{}: layer {}: scores are no sums over writers in linear attention, in cross-attention, and if "
-         "queries "
-         "and keys are clamped",
+         "{}: layer {}: scores are no sums over writers in linear attention, and if queries and keys are "
+         "clamped",
          escaped(model.name()), model::layer_name(model.config(), head.layer));
   const model::Lease<model::LayerWeights> weights = model.layer(head.layer, &pool);
   ProjectedParts q =
       projected_parts(model, recorded, head.layer, query,
                       {weights->query, config.query_slice(head.head), weights->query_norm}, pool);
   ProjectedParts k = projected_parts(model, recorded, head.layer, key,
-                                     {weights->key, config.kv_head(head.head), weights->key_norm}, pool);
+                                     {weights->key, config.kv_head(head.head), weights->key_norm,
+                                      layer.component == model::Component::cross},
+                                     pool);
   Matrix keys_t = Matrix::from_shape({k.sum.width(), k.sum.size()});
   for (std::size_t r = 0; r < k.sum.size(); ++r) {
     for (std::size_t c = 0; c < k.sum.width(); ++c) keys_t(c, r) = k.sum.rows()(r, c);

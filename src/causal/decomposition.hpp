@@ -34,7 +34,8 @@ struct LogitParts {
                                      std::size_t position, std::span<const std::int64_t> tokens, Pool& pool);
 
 /// The score of a query and a key of one head, before positions and masks are added: scale q k^T as a sum
-/// over pairs of writers. The last row and column belong to the biases of the norm and of the projections.
+/// over pairs of writers. In cross-attention, the key writers are those of the encoder. The last row and
+/// column belong to the biases of the norm and of the projections.
 struct ScoreParts {
   std::vector<Writer> query_writers, key_writers;
   OwnedMatrix<double> parts;  // [query writers + 1, key writers + 1]

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "forward/block.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::causal {
@@ -109,6 +110,12 @@ input::Sequence plain_copy(const input::Sequence& sequence) {
   return copy;
 }
 
+/// Returns true if the layer writes into the residual stream from which the logits are computed. The layers
+/// of an encoder do not.
+bool writes_to_logits(const model::ModelConfig& config, const model::LayerConfig& layer) {
+  return forward::needs_target(layer.component) == forward::needs_target(config.layers.back().component);
+}
+
 /// Returns y = x W for a row of a direct path, in float64.
 std::vector<double> times(std::span<const double> x, const OwnedMatrix<double>& weight) {
   std::vector<double> y(weight.cols(), 0.0);
@@ -146,10 +153,11 @@ std::size_t Intervention::first_layer(std::size_t layers) const {
 }
 
 bool has_direct_path(const model::ModelConfig& config) {
-  const auto passes = [](const model::LayerConfig& layer) {
-    return layer.place == model::NormPlace::none || layer.place == model::NormPlace::pre;
+  const auto passes = [&](const model::LayerConfig& layer) {
+    return !writes_to_logits(config, layer) || layer.place == model::NormPlace::none ||
+           layer.place == model::NormPlace::pre;
   };
-  return config.head.present && !config.head.transform && config.head.soft_cap == 0 && !config.decoder &&
+  return config.head.present && !config.head.transform && config.head.soft_cap == 0 &&
          std::ranges::all_of(config.layers, passes);
 }
 
@@ -229,6 +237,8 @@ double CausalPass::direct_effect(const Intervention& intervention, Pool& pool) c
   std::vector<std::vector<double>> changes(scored.queries.size());  // of the final residual stream
   for (const HeadPatch& patch : intervention.heads) {
     const model::LayerConfig& layer = model.config().layers[patch.head.layer];
+    for (std::vector<double>& change : changes) change.resize(model.config().d_model, 0.0);
+    if (!writes_to_logits(model.config(), layer)) continue;
     const std::size_t width = layer.attention.d_value;
     const model::Lease<model::LayerWeights> weights = model.layer(patch.head.layer, &pool);
     if (!weights->output.present()) return kUndefined;
@@ -242,7 +252,6 @@ double CausalPass::direct_effect(const Intervention& intervention, Pool& pool) c
       std::vector<double> difference(width);
       for (std::size_t c = 0; c < width; ++c) difference[c] = double{now(0, c)} - double{old(position, c)};
       const std::vector<double> written = times(difference, output);
-      changes[i].resize(written.size(), 0.0);
       for (std::size_t c = 0; c < written.size(); ++c)
         changes[i][c] += double{layer.residual_multiplier} * written[c];
     }
@@ -324,8 +333,10 @@ std::vector<Effect> CausalPass::run(std::span<const Intervention> interventions,
     const std::span<const std::size_t> all = by_layer[layer];
     for (std::size_t first = 0, last = 0; first < all.size(); first = last) {
       std::size_t rows = 0;
-      do rows += recorded_[interventions[all[last++]].sequence].final_stream.rows();
-      while (last < all.size() && rows < kMostRows);
+      do {
+        const RecordedSequence& next = recorded_[interventions[all[last++]].sequence];
+        rows += std::max(next.streams.front().rows(), next.final_stream.rows());
+      } while (last < all.size() && rows < kMostRows);
       run_together(layer, all.subspan(first, last - first));
     }
   }

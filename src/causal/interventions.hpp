@@ -83,7 +83,9 @@ struct Effect {
 };
 
 /// Returns true if the output of each head reaches the logits unchanged, except for the final norm: all
-/// layers have pre-norms or none, and the output head is one matrix without a soft cap.
+/// layers (of the decoder, if there is one) have pre-norms or none, and the output head is one matrix without
+/// a soft cap. Heads of an encoder reach the logits only through layers of the decoder: their direct effect
+/// is 0.
 [[nodiscard]] bool has_direct_path(const model::ModelConfig& config);
 
 /// Returns the mean over the vocabulary of the rows of the output matrix [d]; empty without a direct path.

@@ -87,6 +87,8 @@ struct Sequence {
   [[nodiscard]] std::size_t keys() const {
     return key_embeddings.rows() > 0 ? key_embeddings.rows() : queries();
   }
+  /// Returns the sequence whose tokens the model predicts: the target, or this one if there is no target.
+  [[nodiscard]] const Sequence& predicted() const { return target ? *target : *this; }
 };
 
 /// The inputs of one run, in the order of the input file or the command line.

@@ -100,14 +100,16 @@ Decomposed check_sums(const fs::path& file) {
     }
   }
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
-    const bool summable =
-        config.layers[layer].component != model::Component::cross && config.layers[layer].attention.clip == 0;
+    const bool summable = config.layers[layer].attention.clip == 0;
     for (std::size_t head = 0; summable && head < config.layers[layer].attention.heads; ++head) {
       const auto& of_head = products.scores[{layer, head}];
       double largest = 0;
       for (const auto& [place, score] : of_head) largest = std::max(largest, std::abs(score));
       const std::size_t last = recorded.streams[layer].rows() - 1;
-      for (const auto& [query, key] : {std::pair(last, last / 2), std::pair(last, std::size_t{0})}) {
+      // In cross-attention, the keys are the tokens of the input.
+      const bool cross = config.layers[layer].component == model::Component::cross;
+      const std::size_t last_key = cross ? recorded.memory.rows() - 1 : last;
+      for (const auto& [query, key] : {std::pair(last, last_key / 2), std::pair(last, std::size_t{0})}) {
         const causal::ScoreParts parts =
             causal::score_parts(model, recorded, {layer, head}, query, key, pool);
         double sum = 0;
@@ -145,32 +147,39 @@ TEST_CASE("the parts of logits and scores add up to them in every family") {
 }
 
 TEST_CASE("the direct effect of removing a head is minus its part of the logits") {
-  const Golden golden(kInterventions / "tiny-llama.npz");
-  Warnings warnings;
-  const model::Model model = bind_model(folder_of("tiny-llama"), warnings);
-  Pool pool(1);
-  forward::RunContext context{.pool = pool, .warnings = warnings};
-  const input::Batch batch = batch_of(golden);
-  const std::size_t query = batch.sequences[0].ids.size() - 2;
-  const std::int64_t target = batch.sequences[0].ids.back();
-  const std::vector<causal::ScoredQueries> scored = {{{query}, {target}, {}}};
-  const std::vector<double> mean = causal::mean_output_row(model, pool);
-  const causal::CausalPass pass(
-      {.model = model, .batch = batch, .scored = scored, .answer = {}, .mlps = true, .mean_output = mean},
-      context);
-  std::vector<std::int64_t> all(model.config().embedding.vocabulary);
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
-  const causal::LogitParts parts = causal::logit_parts(model, pass.recorded()[0], query, all, pool);
-  for (std::size_t w = 0; w < parts.writers.size(); ++w) {
-    if (parts.writers[w].kind != causal::Writer::Origin::head) continue;
-    double average = 0;
-    for (std::size_t t = 0; t < all.size(); ++t)
-      average += parts.parts(w, t) / static_cast<double>(all.size());
-    const std::vector<causal::Intervention> removal = {
-        {0, {{{parts.writers[w].layer, parts.writers[w].head}, {}}}, {}}};
-    const double direct = pass.run(removal, context)[0].direct;
-    CHECK(direct ==
-          doctest::Approx(average - parts.parts(w, static_cast<std::size_t>(target))).epsilon(1e-4));
+  for (const std::string name : {"tiny-llama", "t5", "t5-own-head", "mbart", "pegasus"}) {
+    CAPTURE(name);
+    const Golden golden(kInterventions / (name + ".npz"));
+    Warnings warnings;
+    const model::Model model = bind_model(folder_of(name), warnings);
+    Pool pool(1);
+    forward::RunContext context{.pool = pool, .warnings = warnings};
+    const input::Batch batch = batch_of(golden);
+    const std::vector<std::int64_t>& ids = batch.sequences[0].predicted().ids;
+    const std::size_t query = ids.size() - 2;
+    const std::int64_t target = ids.back();
+    const std::vector<causal::ScoredQueries> scored = {{{query}, {target}, {}}};
+    const std::vector<double> mean = causal::mean_output_row(model, pool);
+    const causal::CausalPass pass(
+        {.model = model, .batch = batch, .scored = scored, .answer = {}, .mlps = true, .mean_output = mean},
+        context);
+    std::vector<std::int64_t> all(model.config().output_embedding().vocabulary);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+    const causal::LogitParts parts = causal::logit_parts(model, pass.recorded()[0], query, all, pool);
+    std::size_t heads = 0;
+    for (std::size_t w = 0; w < parts.writers.size(); ++w) {
+      if (parts.writers[w].kind != causal::Writer::Origin::head) continue;
+      ++heads;
+      double average = 0;
+      for (std::size_t t = 0; t < all.size(); ++t)
+        average += parts.parts(w, t) / static_cast<double>(all.size());
+      const std::vector<causal::Intervention> removal = {
+          {0, {{{parts.writers[w].layer, parts.writers[w].head}, {}}}, {}}};
+      const double direct = pass.run(removal, context)[0].direct;
+      CHECK(direct ==
+            doctest::Approx(average - parts.parts(w, static_cast<std::size_t>(target))).epsilon(1e-4));
+    }
+    CHECK(heads >= 6);
   }
 }
 
