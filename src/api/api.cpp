@@ -102,21 +102,6 @@ struct Batch::Parts {
 
 namespace {
 
-core::input::Sequence make_target(const Input& input, Model::Parts& model) {
-  core::input::Sequence target;
-  target.ids = input.target_ids;
-  if (!target.ids.empty()) return target;
-  const auto& decoder = model.open.model.config().decoder;
-  target = model.open.encoder.encode({{}, input.target_text, std::nullopt, std::nullopt});
-  if (!decoder->start_token) {
-    core::fail(Status::bad_input,
-               "{}: /decoder_start_token_id is missing, which a target text needs; give target_ids instead",
-               core::escaped(model.open.model.name()));
-  }
-  core::input::put_first(*decoder->start_token, target);
-  return target;
-}
-
 core::input::Sequence make_sequence(const Input& input, Model::Parts& model) {
   const core::model::ModelConfig& config = model.open.model.config();
   core::input::Sequence sequence;
@@ -134,8 +119,9 @@ core::input::Sequence make_sequence(const Input& input, Model::Parts& model) {
     core::fail(Status::usage, "{}: the model is not an encoder-decoder model; leave out the target",
                core::escaped(model.open.model.name()));
   }
-  sequence.target = std::make_shared<core::input::Sequence>(make_target(input, model));
-  if (config.embedding.token_types == 0) sequence.target->token_type_ids.clear();
+  sequence.target = std::make_shared<core::input::Sequence>();
+  sequence.target->ids = input.target_ids;
+  if (input.target_ids.empty()) *sequence.target = model.open.encoder.encode_target(input.target_text);
   return sequence;
 }
 

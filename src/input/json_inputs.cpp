@@ -29,6 +29,8 @@ constexpr std::array kKeys = {
     JsonKey{"ids", false, false, true},
     JsonKey{"token_type_ids", false, true, true},
     JsonKey{"mask", false, true, true},
+    JsonKey{"target", true, true, true},
+    JsonKey{"target_ids", true, true, true},
 };
 
 /// A mention as the file describes it, with ranges in code points.
@@ -146,6 +148,8 @@ JsonInput::JsonInput(tokenizer::PartConfig input) : object(std::move(input)) {
     const bool goes = kind == "text" ? key->text : kind == "tokens" ? key->tokens : key->ids;
     if (!goes) object.refuse(member.key(), fmt::format("cannot be used together with \"{}\"", kind));
   }
+  if (contains("target") && contains("target_ids"))
+    object.refuse("target_ids", "cannot be used together with \"target\"");
 }
 
 TextInput JsonInput::text() const {
@@ -177,6 +181,10 @@ Sequence JsonInput::sequence(const tokenizer::Vocabulary& vocabulary) const {
   }
   if (contains("id")) sequence.id = read_label(object, "id");
   return sequence;
+}
+
+std::vector<std::int64_t> JsonInput::target_ids() const {
+  return read_integers(object, "target_ids", kLargestInteger);
 }
 
 ConlluSentence mentions_of(const JsonInput& input, TextInput& text) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,8 +20,8 @@ namespace attnctl::input {
 /// One input, as an object of a JSON or JSON Lines file.
 struct JsonInput {
   /// Checks the keys of an input. Throws Error(bad_input) if `input` is not a JSON object, if it does not
-  /// have exactly one of the keys "text", "tokens" and "ids", or if another key is not allowed together with
-  /// that key.
+  /// have exactly one of the keys "text", "tokens" and "ids", if another key is not allowed together with
+  /// that key, or if it has both "target" and "target_ids".
   explicit JsonInput(tokenizer::PartConfig input);
 
   [[nodiscard]] bool contains(const char* key) const { return object.node().contains(key); }
@@ -30,6 +31,10 @@ struct JsonInput {
   /// Returns the sequence of an object that has the key "tokens" or "ids". Throws Error(bad_input) if a value
   /// is invalid or if `vocabulary` does not contain a token.
   [[nodiscard]] Sequence sequence(const tokenizer::Vocabulary& vocabulary) const;
+  /// Return the value of the key "target" or "target_ids", which an object of any kind may have: the text of
+  /// the target, or the ids that the decoder reads. Throw Error(bad_input) if the value is invalid.
+  [[nodiscard]] std::string target_text() const { return object.string("target"); }
+  [[nodiscard]] std::vector<std::int64_t> target_ids() const;
 
   tokenizer::PartConfig object;
 };

@@ -43,6 +43,15 @@ void add_words(Sequence& sequence, const tokenizer::Encoding& encoding, std::uin
   }
 }
 
+void add_target(const JsonInput& input, TextEncoder& encoder, Sequence& sequence) {
+  if (input.contains("target")) {
+    sequence.target = std::make_shared<Sequence>(encoder.encode_target(input.target_text()));
+  } else if (input.contains("target_ids")) {
+    sequence.target = std::make_shared<Sequence>();
+    sequence.target->ids = input.target_ids();
+  }
+}
+
 }  // namespace
 
 std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option) {
@@ -71,6 +80,7 @@ std::uint64_t read_sequences(const TextBlock& file, InputFormat format,
   for_each_json_input(file.text, format, file.place, [&](const JsonInput& input) {
     batch.sequences.push_back(input.contains("text") ? encoder.encode(input.text())
                                                      : input.sequence(vocabulary));
+    add_target(input, encoder, batch.sequences.back());
   });
   return 0;
 }
@@ -82,6 +92,16 @@ void put_first(std::int64_t id, Sequence& sequence) {
   sequence.offsets.insert(sequence.offsets.begin(), tokenizer::TextRange{});
   sequence.words.insert(sequence.words.begin(), std::nullopt);
   for (Sequence::SharedToken& shared : sequence.shared_tokens) ++shared.token;
+}
+
+std::size_t last_of_text(const Sequence& sequence) {
+  std::size_t last = sequence.queries() - 1;
+  const auto appended = [&](std::size_t token) {
+    const tokenizer::TextRange range = sequence.offsets[token];
+    return sequence.special[token] != 0 && range.begin == range.end;
+  };
+  while (last > 0 && !sequence.offsets.empty() && appended(last)) --last;
+  return last;
 }
 
 void truncate_ids(Batch& batch, std::size_t most) {
@@ -252,6 +272,18 @@ Sequence TextEncoder::encode(TextInput input) {
   return sequence;
 }
 
+Sequence TextEncoder::encode_target(std::string text) {
+  if (!start_token_)
+    fail(Status::bad_input,
+         "{}: the text of a target needs the start token of the decoder (decoder_start_token_id in the "
+         "configuration of an encoder-decoder model), which is missing; give the ids of the target instead",
+         escaped(model_));
+  Sequence target = encode({.id = {}, .text = std::move(text), .pair = std::nullopt, .words = std::nullopt});
+  put_first(*start_token_, target);
+  target.token_type_ids.clear();  // decoders have no token types
+  return target;
+}
+
 SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
                                const tokenizer::Vocabulary& vocabulary)
     : format_(format), encoder_(&encoder), vocabulary_(&vocabulary) {
@@ -334,12 +366,13 @@ std::optional<CorpusSentence> SentenceStream::next_item() {
 void SentenceStream::read_object(const JsonInput& input, CorpusSentence& sentence) const {
   if (!input.contains("text")) {
     sentence.sequence = input.sequence(*vocabulary_);
-    return;
+  } else {
+    TextInput text = input.text();
+    if (input.contains("mentions"))
+      sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
+    sentence.sequence = encoder_->encode(std::move(text));
   }
-  TextInput text = input.text();
-  if (input.contains("mentions"))
-    sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
-  sentence.sequence = encoder_->encode(std::move(text));
+  add_target(input, *encoder_, sentence.sequence);
 }
 
 std::optional<CorpusSentence> SentenceStream::next() {

@@ -49,13 +49,18 @@ struct TextChecks {
 /// Encodes texts with a model's tokenizer. The first text opens the tokenizer.
 class TextEncoder {
  public:
-  /// `origin` is empty if the model has no tokenizer. `model` is the model's name for errors.
-  TextEncoder(tokenizer::TokenizerOrigin origin, std::string model)
-      : origin_(std::move(origin)), model_(std::move(model)) {}
+  /// `origin` is empty if the model has no tokenizer. `model` is the model's name for errors. `start_token`
+  /// is the token that the decoder of an encoder-decoder model reads first.
+  TextEncoder(tokenizer::TokenizerOrigin origin, std::string model,
+              std::optional<std::int64_t> start_token = std::nullopt)
+      : origin_(std::move(origin)), model_(std::move(model)), start_token_(start_token) {}
 
   /// Returns the sequence of a text. Throws Error(bad_input) if the model has no tokenizer or its tokenizer
   /// is not supported, and the errors of Tokenizer::encode() and truncate().
   [[nodiscard]] Sequence encode(TextInput input);
+  /// Returns the sequence that a decoder reads for the text of a target: its start token, then the tokens of
+  /// the text. Throws the errors of encode(), and Error(bad_input) if there is no start token.
+  [[nodiscard]] Sequence encode_target(std::string text);
 
   std::optional<std::size_t> most;  // if set, encode() shortens texts of more tokens to this number
   TextChecks checks;                // counts of all texts that were encoded so far
@@ -63,6 +68,7 @@ class TextEncoder {
  private:
   tokenizer::TokenizerOrigin origin_;
   std::string model_;
+  std::optional<std::int64_t> start_token_;
   std::optional<tokenizer::Tokenizer> tokenizer_;
   tokenizer::Tokenizer::StatePtr state_;
   tokenizer::Encoding encoding_;
@@ -76,10 +82,15 @@ class TextEncoder {
 /// finish_batch().
 void put_first(std::int64_t id, Sequence& sequence);
 
+/// Returns the position of the last token of a sequence that is not a token that the tokenizer appended to
+/// the text; 0 if the text has no token. The prediction at this position is that of the token after the text.
+[[nodiscard]] std::size_t last_of_text(const Sequence& sequence);
+
 /// Appends the sequences of a file's content to the batch. Returns the number of blank lines in the format
 /// txt, otherwise 0. The formats are those of read_text_inputs(), but a JSON object has one of the keys
 /// "text", "tokens" and "ids". Objects with "tokens" or "ids" may have "id", "token_type_ids" and "mask" (1:
-/// queries may attend to the token). Throws Error(bad_input) if the content is invalid.
+/// queries may attend to the token). Every object may have a target, see JsonInput::target_text(). Throws
+/// Error(bad_input) if the content is invalid.
 std::uint64_t read_sequences(const TextBlock& file, InputFormat format,
                              const tokenizer::Vocabulary& vocabulary, TextEncoder& encoder, Batch& batch);
 

@@ -12,6 +12,7 @@
 #include "causal/decomposition.hpp"
 #include "causal/integrated.hpp"
 #include "forward/attention/visibility.hpp"
+#include "forward/block.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -273,6 +274,10 @@ class PatternTables {
 
 }  // namespace
 
+std::string tokens_text(const input::Sequence& sequence) {
+  return fmt::format("{} ({})", escaped(sequence.text.value_or("ids")), counted(sequence.queries(), "token"));
+}
+
 std::string token_text(const tokenizer::Vocabulary& vocabulary, std::int64_t id) {
   const auto token = vocabulary.token(id);
   return token && !token->empty() ? std::string(*token) : "#" + std::to_string(id);
@@ -280,12 +285,29 @@ std::string token_text(const tokenizer::Vocabulary& vocabulary, std::int64_t id)
 
 std::size_t predicting_position(const input::Sequence& sequence, const OpenModel& open,
                                 const std::string& option) {
-  for (std::size_t i = 0; i < sequence.ids.size(); ++i)
-    if (open.vocabulary.is_mask(sequence.ids[i])) return i;
-  if (!open.model.config().layers.back().attention.causal)
+  const input::Sequence& predicted = sequence.predicted();
+  for (std::size_t i = 0; i < predicted.ids.size(); ++i)
+    if (open.vocabulary.is_mask(predicted.ids[i])) return i;
+  if (!open.model.config().predicts_next_token())
     fail(Status::bad_input,
          "{}: the model predicts masked tokens; need a mask token, such as [MASK], in the text", option);
-  return sequence.queries() - 1;
+  return input::last_of_text(predicted);
+}
+
+Record input_record(const input::Sequence& sequence) {
+  Record record;
+  record.set("text", sequence.text).set("tokens", sequence.tokens).set("ids", sequence.ids);
+  if (const input::Sequence* const target = sequence.target.get())
+    record.set("target_text", target->text)
+        .set("target_tokens", target->tokens)
+        .set("target_ids", target->ids);
+  return record;
+}
+
+std::vector<std::string> input_lines(const std::string& label, const input::Sequence& sequence) {
+  std::vector<std::string> lines = {label + escaped(sequence.text.value_or("ids"))};
+  if (sequence.target) lines.push_back("Target: " + escaped(sequence.target->text.value_or("ids")));
+  return lines;
 }
 
 std::int64_t best_token(const model::Model& model, const input::Batch& batch, std::size_t position,
@@ -304,19 +326,18 @@ std::span<const Definition> attribution_definitions() {
 Results attribute(const AttributeRequest& request, OpenModel& open, forward::RunContext& context) {
   const model::Model& model = open.model;
   const model::ModelConfig& config = model.config();
-  if (config.decoder)
-    fail(Status::bad_input, "{}: attribute does not support encoder-decoder models", escaped(model.name()));
   if (!config.head.present)
     fail(Status::bad_input,
          "{}: the checkpoint has no output head, so there are no logits to explain; give a model with an "
          "output "
          "head",
          escaped(model.name()));
-  const std::size_t n = request.input.queries();
+  const std::size_t n = request.input.predicted().queries();
   const std::size_t position =
       request.position ? *request.position : predicting_position(request.input, open, "the text");
   if (position >= n)
-    fail(Status::bad_input, "--position: got {}; the input has the positions 0 to {}", position, n - 1);
+    fail(Status::bad_input, "--position: got {}; the {} has the positions 0 to {}", position,
+         request.input.target ? "target" : "input", n - 1);
   input::Batch batch;
   batch.sequences = {request.input};
   const causal::RecordedSequence recorded = std::move(causal::record(model, batch, true, context).front());
@@ -325,24 +346,26 @@ Results attribute(const AttributeRequest& request, OpenModel& open, forward::Run
 
   Results results;
   results.document.head.set("model", analysis::model_record(model))
-      .set("input", Record()
-                        .set("text", request.input.text)
-                        .set("tokens", request.input.tokens)
-                        .set("ids", request.input.ids))
+      .set("input", input_record(request.input))
       .set("position", position);
-  results.text.emplace_back(
-      TextLine{model.name(),
-               fmt::format(": {} ({})", escaped(request.input.text.value_or("ids")), counted(n, "token"))});
-  results.subtitle = {model.name(), escaped(request.input.text.value_or("ids"))};
+  results.text.emplace_back(TextLine{model.name(), ": " + tokens_text(request.input)});
+  if (request.input.target)
+    results.text.emplace_back(TextLine{"Target", ": " + tokens_text(*request.input.target)});
+  results.subtitle = {model.name()};
+  std::ranges::move(input_lines("", request.input), std::back_inserter(results.subtitle));
   add_logits(model, open.vocabulary, recorded, position, tokens, context.pool, results);
   std::vector<std::vector<Cell>> rows;
   for (const ScoreChoice& score : request.scores) {
     const std::string name = model::head_name(config, score.head);
-    if (score.query >= n || score.key >= n)
-      fail(Status::bad_input, "--score {}:{}:{}: the input has the positions 0 to {}", name, score.query,
-           score.key, n - 1);
-    const forward::VisibleKeys visible(config.layers[score.head.layer].attention, request.input);
-    if (visible.count(score.query, score.key, score.key + 1) == 0)
+    const model::LayerConfig& layer = config.layers[score.head.layer];
+    const forward::Sides sides = forward::sides_of(layer.component, request.input);
+    if (score.query >= sides.queries() || score.key >= sides.keys())
+      fail(Status::bad_input,
+           "--score {}:{}:{}: the input has the positions 0 to {} for queries, 0 to {} for keys", name,
+           score.query, score.key, sides.queries() - 1, sides.keys() - 1);
+    const forward::Visibility visible(layer.attention, sides.keys_of, score.head.head);
+    const forward::KeyRange range = visible.of_query(score.query);
+    if (score.key < range.first || score.key >= range.last || !visible.sees(score.query, score.key))
       fail(Status::bad_input, "--score {}:{}:{}: query {} does not see key {}", name, score.query, score.key,
            score.query, score.key);
     add_score(model, recorded, score, context.pool, results, rows);

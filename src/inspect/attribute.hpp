@@ -34,16 +34,26 @@ struct AttributeRequest {
 
 /// Writes logits and scores as exact sums over what wrote into the residual stream, and predictions as sums
 /// over the weights of patterns. Throws the errors of causal::logit_parts, causal::score_parts and
-/// causal::integrate_patterns, and Error(bad_input) for a position outside of the input, for
-/// a key that the query does not see, or if the model has no output head or is an encoder-decoder model.
+/// causal::integrate_patterns, and Error(bad_input) for a position outside of the input, for a key that the
+/// query does not see, or if the model has no output head. The positions of a decoder are those of the
+/// target.
 [[nodiscard]] Results attribute(const AttributeRequest& request, OpenModel& open,
                                 forward::RunContext& context);
 
-/// Returns the position whose prediction a causal model or a model with a mask token makes: the first mask
-/// token, or the last token of a causal model. Throws Error(bad_input) if there is none. `option` names the
-/// input.
+/// Returns the position whose prediction the model makes, in the target if there is one: the first mask
+/// token, or, if the model predicts each next token, the last token of the text (see input::last_of_text).
+/// Throws Error(bad_input) if there is none. `option` names the input.
 [[nodiscard]] std::size_t predicting_position(const input::Sequence& sequence, const OpenModel& open,
                                               const std::string& option);
+
+/// Returns the fields text, tokens and ids of an input and, if it has a target, target_text, target_tokens
+/// and target_ids.
+[[nodiscard]] Record input_record(const input::Sequence& sequence);
+/// Returns lines of a subtitle: the text of an input after a label, and that of its target, if it has one.
+[[nodiscard]] std::vector<std::string> input_lines(const std::string& label, const input::Sequence& sequence);
+
+/// Returns "the cat (2 tokens)"; without a text, "ids" stands for it.
+[[nodiscard]] std::string tokens_text(const input::Sequence& sequence);
 
 /// Returns the text of a token: its string, or "#ID".
 [[nodiscard]] std::string token_text(const tokenizer::Vocabulary& vocabulary, std::int64_t id);

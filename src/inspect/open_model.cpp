@@ -26,10 +26,11 @@ constexpr std::array kComponents = {ComponentName{"encoder", "enc", model::Compo
 
 void require_target(bool targets, model::Component component, const std::string& option) {
   if (targets || !forward::needs_target(component)) return;
-  fail(Status::usage,
-       "{}: decoder and cross-attention heads need a target: give --target-ids or --target-text (study and "
-       "plan do not have these options)",
-       option);
+  fail(
+      Status::usage,
+      "{}: decoder and cross-attention heads need a target: give --target-ids or --target-text, or a file of "
+      "objects with a \"target\" (study and plan do not read targets)",
+      option);
 }
 
 /// Returns the components that --component selects. If the option is not given, returns all components, or
@@ -147,7 +148,9 @@ OpenModel open_model(const std::string& model, const std::optional<std::string>&
   }
   // The configuration can list special tokens that the tokenizer files do not mark as special.
   for (const std::int64_t id : bound.config().special_ids) vocabulary.mark_special(id);
-  return {std::move(bound), std::move(vocabulary), input::TextEncoder(std::move(tokenizer), model)};
+  const std::optional<std::int64_t> start =
+      bound.config().decoder ? bound.config().decoder->start_token : std::nullopt;
+  return {std::move(bound), std::move(vocabulary), input::TextEncoder(std::move(tokenizer), model, start)};
 }
 
 tokenizer::TokenizerOrigin tokenizer_origin(const std::string& model) {

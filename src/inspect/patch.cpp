@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "causal/gradient.hpp"
 #include "causal/patching.hpp"
+#include "forward/block.hpp"
 #include "inspect/attribute.hpp"
 
 namespace attnctl::inspect {
@@ -35,7 +36,8 @@ constexpr auto kPatchDefinitions = std::to_array<Definition>({
      "Kram\u00e1r et al. 2024, GradDrop of AtP*"},
     {"part", "", "", "", "what is patched: z, pattern or value"},
     {"position", "tokens", "from 0", "", "the only position that is patched; empty: all"},
-    {"token", "", "", "", "the token of the receiving input at this position"},
+    {"token", "", "", "",
+     "the token of the receiving input (in the decoder: of its target) at this position"},
     {"metric", "", "", "", "logit of the right answer - logit of the wrong answer, with the patch"},
     {"change", "", "", "0", "metric - metric of the receiving run"},
     {"from", "", "", "", "the head whose z is patched"},
@@ -56,22 +58,19 @@ struct PatchRun {
   std::vector<std::vector<causal::HeadParts>> parts;  // [layers][heads]; empty if not needed
 };
 
-std::string tokens_text(const input::Sequence& sequence) {
-  return fmt::format("{} ({})", escaped(sequence.text.value_or(sequence.id)),
-                     counted(sequence.queries(), "token"));
-}
-
 void check_inputs(const PatchRequest& request, const OpenModel& open) {
   const model::ModelConfig& config = open.model.config();
-  if (config.decoder)
-    fail(Status::bad_input, "{}: patching does not support encoder-decoder models",
-         escaped(open.model.name()));
-  if (request.clean.queries() != request.corrupt.queries())
-    fail(Status::bad_input,
-         "--clean and --corrupt: got {} and {}; need texts of equally many tokens, because each position "
-         "takes "
-         "the value of the same position (attnctl tokenize shows the tokens)",
-         tokens_text(request.clean), tokens_text(request.corrupt));
+  const auto check_lengths = [](const char* options, const input::Sequence& clean,
+                                const input::Sequence& corrupt) {
+    if (clean.queries() != corrupt.queries())
+      fail(Status::bad_input,
+           "{}: got {} and {}; need texts of equally many tokens, because each position takes the value of "
+           "the same position (attnctl tokenize shows the tokens)",
+           options, tokens_text(clean), tokens_text(corrupt));
+  };
+  check_lengths("--clean and --corrupt", request.clean, request.corrupt);
+  check_lengths("the targets of --clean and --corrupt", request.clean.predicted(),
+                request.corrupt.predicted());
   if (!config.head.present)
     fail(Status::bad_input,
          "{}: the checkpoint has no output head, so the model makes no predictions; give a "
@@ -80,8 +79,7 @@ void check_inputs(const PatchRequest& request, const OpenModel& open) {
   if (!request.paths.empty() && !causal::has_additive_stream(config))
     fail(Status::bad_input,
          "{}: --path needs a model whose heads add to the residual stream; this model has norms after the "
-         "sum, "
-         "or a convolution",
+         "sum, a convolution, or an encoder and a decoder",
          escaped(open.model.name()));
 }
 
@@ -146,11 +144,7 @@ class Patcher {
 
   void describe(Results& results) const {
     const auto run_record = [&](const input::Sequence& sequence, double metric) {
-      return Record()
-          .set("text", sequence.text)
-          .set("tokens", sequence.tokens)
-          .set("ids", sequence.ids)
-          .set("metric", static_cast<float>(metric));
+      return input_record(sequence).set("metric", static_cast<float>(metric));
     };
     const bool into_clean = request_.into_clean;
     const double clean = into_clean ? metric_ : donor_metric_, corrupt = into_clean ? donor_metric_ : metric_;
@@ -170,8 +164,9 @@ class Patcher {
     results.text.emplace_back(TextLine{
         "Patches", fmt::format(" go into the {} run: effect 0 leaves it as it is, 1 makes it like the {} run",
                                into_clean ? "clean" : "corrupt", into_clean ? "corrupt" : "clean")});
-    results.subtitle = {open_.model.name(), "Clean: " + escaped(request_.clean.text.value_or("ids")),
-                        "Corrupt: " + escaped(request_.corrupt.text.value_or("ids"))};
+    results.subtitle = {open_.model.name()};
+    std::ranges::move(input_lines("Clean: ", request_.clean), std::back_inserter(results.subtitle));
+    std::ranges::move(input_lines("Corrupt: ", request_.corrupt), std::back_inserter(results.subtitle));
   }
 
   /// Returns the metric and effect columns of a patched run.
@@ -194,7 +189,6 @@ class Patcher {
   }
 
   void add_patches(const causal::CausalPass& pass, Results& results) {
-    const std::size_t n = receiver().queries();
     std::vector<OwnedMatrix<float>> values;  // keeps its elements in place: reserved below
     values.reserve(request_.parts.size() * request_.selection.heads.size());
     std::vector<causal::Intervention> interventions;
@@ -203,14 +197,15 @@ class Patcher {
       for (const model::HeadId id : request_.selection.heads) {
         const OwnedMatrix<float>& z = values.emplace_back(patched_z(part, id));
         const bool positions = request_.by_position && part == PatchedPart::z;
-        for (std::size_t p = 0; p <= (positions ? n : 0); ++p) {
+        const input::Sequence& queries =
+            forward::sides_of(config_.layers[id.layer].component, receiver()).queries_of;
+        for (std::size_t p = 0; p <= (positions ? queries.queries() : 0); ++p) {
           const std::optional<std::size_t> position = p == 0 ? std::nullopt : std::optional(p - 1);
           interventions.push_back({0, {{id, {z.view(), position}}}, {}});
-          rows.push_back(row_of(analysis::head_cells(config_, id), name_of(part),
-                                position ? Cell(static_cast<std::int64_t>(*position)) : Cell(),
-                                position && *position < receiver().tokens.size()
-                                    ? Cell(receiver().tokens[*position])
-                                    : Cell()));
+          rows.push_back(row_of(
+              analysis::head_cells(config_, id), name_of(part),
+              position ? Cell(static_cast<std::int64_t>(*position)) : Cell(),
+              position && *position < queries.tokens.size() ? Cell(queries.tokens[*position]) : Cell()));
         }
       }
     }

@@ -18,7 +18,8 @@ namespace attnctl::inspect {
 enum class PatchedPart { z, pattern, value };
 [[nodiscard]] std::string_view name_of(PatchedPart part);
 
-/// Two inputs of equal length, and what to put from one run into the other.
+/// Two inputs of equal length, whose targets, if any, have equal lengths too, and what to put from one run
+/// into the other.
 struct PatchRequest {
   input::Sequence clean, corrupt;
   forward::Selection selection;  // the heads whose parts are patched
@@ -33,9 +34,10 @@ struct PatchRequest {
 [[nodiscard]] std::span<const Definition> patch_definitions();
 
 /// Runs both inputs, and for each head and part the receiving input again with this part of the other run.
-/// The metric is the logit of the right answer minus that of the wrong one at the last token (or at the mask
-/// token). Throws Error(bad_input) if the inputs differ in length, if the model has no output head or is an
-/// encoder-decoder model, if the metric is equal in both runs, or for a path through a norm.
+/// The metric is the logit of the right answer minus that of the wrong one at the last token of the input or,
+/// in an encoder-decoder model, of its target (or at the mask token). Throws Error(bad_input) if the inputs
+/// or their targets differ in length, if the model has no output head, if the metric is equal in both runs,
+/// or for a path through a norm or in an encoder-decoder model.
 [[nodiscard]] Results patch_heads(const PatchRequest& request, OpenModel& open, forward::RunContext& context);
 
 }  // namespace attnctl::inspect

@@ -227,16 +227,10 @@ AblationData prepare_ablation(const AblationSettings& settings, const CorpusOpti
          "{}: the checkpoint has no output head, so removing a head has no measurable effect on predictions; "
          "give a model with an output head",
          escaped(model.name()));
-  if (config.decoder)
-    fail(Status::bad_input,
-         "{}: the predictions of an encoder-decoder model need a target for each input, which a corpus does "
-         "not "
-         "have; give a causal model, or one that predicts masked tokens",
-         escaped(model.name()));
   AblationData data{.settings = &settings, .seed = seed};
-  data.causal = config.layers.back().attention.causal;
+  data.next_token = config.predicts_next_token();
   data.mask = vocabulary.mask();
-  if (!data.causal && !data.mask)
+  if (!data.next_token && !data.mask)
     fail(
         Status::bad_input,
         "{}: the model predicts masked tokens, but its vocabulary has no mask token ([MASK] or <mask>); give "

@@ -82,7 +82,7 @@ inline constexpr std::size_t kMostSets = 100'000;
 struct AblationData {
   const AblationSettings* settings = nullptr;  // borrowed
   std::uint64_t seed = 0;
-  bool causal = true;                           // the model predicts the next token; otherwise masked tokens
+  bool next_token = true;                       // the model predicts the next token; otherwise masked tokens
   std::optional<std::int64_t> mask = {};        // the mask token of a model that predicts masked tokens
   std::vector<double> mean_output = {};         // causal::mean_output_row()
   std::vector<OwnedMatrix<float>> mean_z = {};  // for `mean`: [layers][1 or positions, heads * v]
@@ -93,8 +93,8 @@ struct AblationData {
 };
 
 /// Computes the means, or draws the donors. `corpus` gives the files if AblationSettings::mean_from is empty.
-/// Throws Error(bad_input) if the model has no output head or is an encoder-decoder model, or if it predicts
-/// masked tokens but its vocabulary has no mask token.
+/// Throws Error(bad_input) if the model has no output head, or if it predicts masked tokens but its
+/// vocabulary has no mask token.
 [[nodiscard]] AblationData prepare_ablation(const AblationSettings& settings, const CorpusOptions& corpus,
                                             std::uint64_t seed, const model::Model& model,
                                             const tokenizer::Vocabulary& vocabulary,

@@ -53,6 +53,8 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
   const std::size_t n = sequence.ids.size();
   if (sequence.text_pair)
     fail(Status::bad_input, "{}: --stride does not support pairs of texts", escaped(sequence.id));
+  if (sequence.target)
+    fail(Status::bad_input, "{}: --stride does not support inputs with a target", escaped(sequence.id));
   const auto added = [&](std::size_t place) { return sequence.text && sequence.special[place] != 0; };
   std::size_t before = 0, end = n;  // the tokens of the text are [before, end)
   while (before < n && added(before)) ++before;
@@ -232,6 +234,11 @@ std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
       const bool untyped = model_.config().embedding.token_types == 0;
       if (untyped && sentence->sequence.text) sentence->sequence.token_type_ids.clear();
       const std::size_t n = sentence->sequence.queries();
+      if (options_.targets && !sentence->sequence.target)
+        fail(Status::bad_input,
+             "{}: has no target, whose tokens the decoder predicts; give JSON objects with \"target\" (a "
+             "text) or \"target_ids\"",
+             sentence->where);
       if (n > limit_ && !options_.stride) {
         fail(Status::bad_input, "{}: got {}, the limit is {}; --stride cuts it into windows{}",
              sentence->where, counted(n, "token"), limit_, options_.skip_bad ? "" : ", --skip-bad skips it");
@@ -261,6 +268,8 @@ void CorpusBlocks::add(CheckedSentence checked, CorpusBlock& block) {
     if (checked.windows.size() > 1) window.id = fmt::format("{} window {}", checked.sentence.where, i);
     block.counts.tokens += window.queries();
     tokens_hash_ = content_hash(std::as_bytes(std::span(window.ids)), tokens_hash_);
+    if (window.target)
+      tokens_hash_ = content_hash(std::as_bytes(std::span(window.target->ids)), tokens_hash_);
     block.batch.sequences.push_back(std::move(window));
     block.annotations.push_back(checked.sentence.annotation);
   }
@@ -288,6 +297,7 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
 
 std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
   CorpusBlock block;
+  std::uint64_t rows = 0;  // of the sentences or, if longer, of their targets
   while (true) {
     std::optional<CheckedSentence> sentence;
     try {
@@ -300,12 +310,15 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
       continue;
     }
     if (!sentence) break;
-    const std::uint64_t tokens = block.counts.tokens + sentence->sentence.sequence.queries();
-    if (block.counts.sentences > 0 && tokens > options_.batch_tokens) {
+    const input::Sequence& whole = sentence->sentence.sequence;
+    const std::size_t longest = std::max(whole.queries(), whole.predicted().queries());
+    if (block.counts.sentences > 0 && rows + longest > options_.batch_tokens) {
       pending_ = std::move(sentence);
       break;
     }
+    const std::uint64_t before = block.counts.tokens;
     add(std::move(*sentence), block);
+    rows += std::max<std::uint64_t>(block.counts.tokens - before, longest);
   }
   if (block.counts.sentences > 0) return block;
   if (!any_) {

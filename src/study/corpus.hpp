@@ -104,8 +104,9 @@ struct CorpusFile {
 
 struct CorpusOptions {
   std::vector<CorpusFile> files;
-  /// Largest number of tokens per block. A block can have more if it consists of one longer sentence, if
-  /// sentences are cut into windows, or if it is a probe block.
+  /// Largest number of tokens per block, where a target counts instead of its input if it is longer. A block
+  /// can have more if it consists of one longer sentence, if sentences are cut into windows, or if it is a
+  /// probe block.
   std::size_t batch_tokens = 256;
   /// Largest number of tokens of a sequence; nullopt, or a number above the model's limit: that limit.
   std::optional<std::size_t> max_length;
@@ -113,6 +114,7 @@ struct CorpusOptions {
   /// Must not be larger than the number of text tokens in a window.
   std::optional<std::size_t> stride;
   bool skip_bad = false;  // skip sentences that are invalid or too long, instead of throwing
+  bool targets = false;   // a sentence without a target is bad
   ProbePlan probe = {};   // the probe; its blocks follow the blocks of the corpus
 };
 

@@ -74,6 +74,9 @@ TEST_CASE("errors of bad sequences give the file and position") {
            Row{0, R"({"text": "a", "mask": [1]})", "/mask: cannot be used together with \"text\""},
            Row{0, R"({"ids": [1], "text_pair": "a"})", "/text_pair: cannot be used together with \"ids\""},
            Row{0, R"({"text_pair": "a"})", "exactly one"},
+           Row{0, R"({"ids": [1], "target_ids": [1, "2"]})", "/target_ids/1: got \"2\""},
+           Row{0, R"({"ids": [1], "target_ids": [1], "target": "a"})",
+               "/target_ids: cannot be used together with \"target\""},
            Row{0, R"({"text": 1})", "line 1: /text: expected a string, found 1"},
            Row{85, R"({"text": "\ud800"})", "line 1"},
            Row{0, "{\"text\": \"\xff\"}", "line 1: got 0xff as byte 11 of the line"},
@@ -92,6 +95,22 @@ TEST_CASE("errors of bad sequences give the file and position") {
       CHECK_MESSAGE(std::string(error.what()).find(row.says) != std::string::npos, error.what());
     }
   }
+}
+
+TEST_CASE("every object may have a target, whose text needs a start token") {
+  Batch batch;
+  read(R"([{"ids": [2, 3], "target_ids": [0, 2, 1]}, {"tokens": ["it"], "target_ids": [4]}, {"ids": [5]}])",
+       InputFormat::json, "x.json", batch);
+  finish_batch(batch, small_vocabulary());
+  REQUIRE(batch.sequences[0].target);
+  CHECK(batch.sequences[0].target->ids == std::vector<std::int64_t>{0, 2, 1});
+  CHECK(batch.sequences[0].target->tokens == std::vector<std::string>{"[CLS]", "the", "[SEP]"});
+  CHECK(&batch.sequences[0].predicted() == batch.sequences[0].target.get());
+  CHECK(batch.sequences[1].target->ids == std::vector<std::int64_t>{4});
+  CHECK_FALSE(batch.sequences[2].target);
+  CHECK(&batch.sequences[2].predicted() == &batch.sequences[2]);
+  CHECK_THROWS_WITH_AS(read(R"({"ids": [2], "target": "the"})", InputFormat::json, "x.json", batch),
+                       doctest::Contains("model.npz: the text of a target needs the start token"), Error);
 }
 
 TEST_CASE("an empty sequence and a repeated id are rejected") {
@@ -261,6 +280,18 @@ TEST_CASE("a token is put before the tokens of a text") {
   CHECK((text.words == Words{kNone, kNone, 0, kNone}));
   CHECK((text.shared_tokens == std::vector<Sequence::SharedToken>{{2, 1}}));
   CHECK(find_in_text(text, "not").positions == std::vector<std::size_t>{2});
+}
+
+TEST_CASE("the last token of a text is the one before the tokens that the tokenizer appends") {
+  CHECK(last_of_text(make_text_sequence({"", "a b", {}, {}}, encoding_of({{0, 1}, {2, 3}}))) == 2);
+  CHECK(last_of_text(make_text_sequence({"", "", {}, {}}, encoding_of({}))) == 0);
+  tokenizer::Encoding typed = encoding_of({{0, 1}, {2, 7}});
+  typed.special[2] = 1;  // a special token that is part of the text
+  CHECK(last_of_text(make_text_sequence({"", "a [SEP]", {}, {}}, typed)) == 2);
+  Sequence ids;
+  ids.ids = {0, 2, 1};
+  ids.special = {1, 0, 1};
+  CHECK(last_of_text(ids) == 2);
 }
 
 TEST_CASE("truncation cuts the end of a text, and the longer text of a pair first") {

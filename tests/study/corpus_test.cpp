@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "study/state/sums.hpp"
+#include "support/memory_checkpoint.hpp"
 #include "support/planted_model.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
@@ -53,6 +54,28 @@ TEST_CASE("rarest_tokens returns all equally rare tokens and ignores special tok
   CHECK(rarest_tokens(hidden, frequencies) == Places{2});
   const TokenFrequencies unknown;
   CHECK(rarest_tokens(sequence_of({90, 1, 2, 91}), unknown) == Places{1, 2});
+}
+
+TEST_CASE("a block counts the tokens of a target if it is longer than its input") {
+  const TempDir folder;
+  const model::Model model = MemoryModel::golden("t5").bound();
+  const tokenizer::Vocabulary vocabulary;
+  input::TextEncoder encoder({}, "t5");
+  std::string text;
+  for (int i = 0; i < 4; ++i) text += "{\"ids\": [3, 4], \"target_ids\": [0, 5, 6, 7]}\n";
+  CorpusOptions options;
+  options.files = {{folder.write("corpus.jsonl", text), input::InputFormat::jsonl}};
+  for (const auto& [batch_tokens, sizes] :
+       {std::pair(std::size_t{8}, Places{2, 2}), {std::size_t{12}, Places{3, 1}}}) {
+    options.batch_tokens = batch_tokens;
+    CorpusBlocks blocks(options, model, vocabulary, encoder);
+    Places found;
+    while (const std::optional<CorpusBlock> block = blocks.next()) {
+      found.push_back(block->batch.sequences.size());
+      CHECK(block->counts.tokens == 2 * found.back());
+    }
+    CHECK(found == sizes);
+  }
 }
 
 TEST_CASE("shuffled_tokens keeps the set of tokens and the positions of special tokens") {

@@ -137,12 +137,12 @@ void run_analysis(AnalysisRequest options) {
   request.memory = options.run.memory;
   Session session(options.run);
   OpenModel open = open_model(options.model, session.warnings);
-  request.selection = inspect::select_heads(options.selection, open.model.config(),
-                                            !options.with_inputs || !options.inputs.targets.empty());
-  open.model = with_attention_option(open.model, options.selection);
   inspect::InspectSubject subject{open.model, open.vocabulary};
+  if (options.with_inputs) subject.batch = read_inputs(options.inputs, open, session.warnings);
+  const bool targets = !options.with_inputs || subject.batch.sequences.front().target;
+  request.selection = inspect::select_heads(options.selection, open.model.config(), targets);
+  open.model = with_attention_option(open.model, options.selection);
   if (options.with_inputs) {
-    subject.batch = read_inputs(options.inputs, open, session.warnings);
     subject.grid = axial_grid(options.selection, options.inputs, open.model, subject.batch);
   }
   if (request.form == inspect::Form::page && options.with_inputs && !options.include_given &&

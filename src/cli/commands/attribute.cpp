@@ -14,7 +14,7 @@ namespace attnctl::cli {
 namespace {
 
 struct AttributeOptions : CommandOptions {
-  std::optional<std::string> text, ids;
+  SingleInput input = {.name = "text"}, target = {.name = "target"};
   std::optional<std::size_t> position;
   std::vector<std::string> tokens, scores;
   std::optional<std::string> patterns;
@@ -39,7 +39,7 @@ void attribute(const AttributeOptions& options) {
   const Target target = resolve_target(options.output, files_read(options));
   Session session(options.run);
   OpenModel open = open_model(options.model, session.warnings);
-  inspect::AttributeRequest request{.input = single_input("text", options.text, options.ids, open),
+  inspect::AttributeRequest request{.input = single_input(options.input, options.target, open),
                                     .position = options.position};
   for (const std::string& token : options.tokens)
     request.tokens.push_back(answer_token("--token", token, open));
@@ -66,13 +66,17 @@ Command attribute_command() {
                   .about = "Write logits and attention scores as exact sums over heads, MLPs and embeddings"};
   auto options = std::make_shared<AttributeOptions>();
   add_model_options(command, options->model);
+  command.add("Inputs", {{"--text", &options->input.text, "The text whose prediction is explained", "TEXT"},
+                         {"--text-ids", &options->input.ids,
+                          "Token ids to use instead of --text, such as 1,15,27", "IDS"}});
+  add_target_input_options(command, options->target);
   command.add(
       "Inputs",
-      {{"--text", &options->text, "The text whose prediction is explained", "TEXT"},
-       {"--text-ids", &options->ids, "Token ids to use instead of --text, such as 1,15,27", "IDS"},
-       number("--position", &options->position,
-              "Position whose prediction is explained (default: the mask token, or the last token)",
-              non_negative()),
+      {number(
+           "--position", &options->position,
+           "Position whose prediction is explained, in the target if there is one (default: the mask token, "
+           "or the last token)",
+           non_negative()),
        {"--token", &options->tokens,
         "Token whose logit is explained (default: the most probable token); may be given several times",
         "TOKEN"},

@@ -15,7 +15,8 @@ namespace attnctl::cli {
 namespace {
 
 struct PatchOptions : CommandOptions {
-  std::optional<std::string> clean, corrupt, clean_ids, corrupt_ids;
+  SingleInput clean = {.name = "clean"}, corrupt = {.name = "corrupt"};
+  SingleInput target = {.name = "target"}, corrupt_target = {.name = "corrupt-target"};
   std::optional<std::string> answer, wrong;
   std::vector<std::string> parts = {"z"};
   std::vector<std::string> paths;
@@ -48,9 +49,10 @@ void patch(const PatchOptions& options) {
   OpenModel open = open_model(options.model, session.warnings);
   const model::ModelConfig& config = open.model.config();
   inspect::PatchRequest request{
-      .clean = single_input("clean", options.clean, options.clean_ids, open),
-      .corrupt = single_input("corrupt", options.corrupt, options.corrupt_ids, open),
-      .selection = inspect::select_heads(options.selection, config, false),
+      .clean = single_input(options.clean, options.target, open),
+      .corrupt = single_input(options.corrupt,
+                              options.corrupt_target.given() ? options.corrupt_target : options.target, open),
+      .selection = inspect::select_heads(options.selection, config),
       .parts = {},
       .by_position = options.by_position,
       .into_clean = options.into == "clean"};
@@ -80,21 +82,27 @@ Command patch_command() {
   const std::vector<std::string> parts = {"z", "pattern", "value"};
   command.add(
       "Inputs",
-      {{"--clean", &options->clean, "Text that the model answers rightly", "TEXT"},
-       {"--corrupt", &options->corrupt, "The same text with a change that changes the answer; as many tokens",
-        "TEXT"},
-       {"--clean-ids", &options->clean_ids, "Token ids to use instead of --clean, such as 1,15,27", "IDS"},
-       {"--corrupt-ids", &options->corrupt_ids, "Token ids to use instead of --corrupt", "IDS"},
-       {.names = "--answer",
-        .target = &options->answer,
-        .help = "The right answer: one token (default: the most probable token of the clean run)",
-        .type = "TOKEN",
-        .needs = "--wrong"},
-       {.names = "--wrong",
-        .target = &options->wrong,
-        .help = "The wrong answer (default: the most probable token of the corrupt run)",
-        .type = "TOKEN",
-        .needs = "--answer"}});
+      {{"--clean", &options->clean.text, "Text that the model answers rightly", "TEXT"},
+       {"--corrupt", &options->corrupt.text,
+        "The same text with a change that changes the answer; as many tokens", "TEXT"},
+       {"--clean-ids", &options->clean.ids, "Token ids to use instead of --clean, such as 1,15,27", "IDS"},
+       {"--corrupt-ids", &options->corrupt.ids, "Token ids to use instead of --corrupt", "IDS"}});
+  add_target_input_options(command, options->target);
+  command.add("Inputs",
+              {{"--corrupt-target-text", &options->corrupt_target.text,
+                "Target for --corrupt (default: that of --clean); as many tokens", "TEXT"},
+               {"--corrupt-target-ids", &options->corrupt_target.ids,
+                "Token ids to use instead of --corrupt-target-text", "IDS"},
+               {.names = "--answer",
+                .target = &options->answer,
+                .help = "The right answer: one token (default: the most probable token of the clean run)",
+                .type = "TOKEN",
+                .needs = "--wrong"},
+               {.names = "--wrong",
+                .target = &options->wrong,
+                .help = "The wrong answer (default: the most probable token of the corrupt run)",
+                .type = "TOKEN",
+                .needs = "--answer"}});
   add_head_options(command, options->selection);
   command.add(
       "Patches",

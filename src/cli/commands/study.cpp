@@ -229,7 +229,9 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
   study::StudySettings& settings = study.settings;
   const model::ModelConfig& config = study.open.model.config();
-  settings.selection = inspect::select_heads(scope.selection, config, false);
+  // Only the removal of heads runs the decoder of an encoder-decoder model.
+  const bool decodes = std::ranges::all_of(measures, &study::MeasureRow::on_request);
+  settings.selection = inspect::select_heads(scope.selection, config, decodes);
   if (config.max_positions && settings.corpus.max_length.value_or(0) > *config.max_positions)
     warnings.add("long_max_length", fmt::format("--max-length: the model has only {} positions, which remain "
                                                 "the limit",
@@ -238,6 +240,14 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   if (std::ranges::find(measures, "rollout", &study::MeasureRow::name) != measures.end() &&
       std::cmp_less(of_first, config.layers.front().attention.heads))
     warnings.add("no_rollout", "rollout is empty: it starts at layer 0, so select all heads of layer 0");
+  const auto removes_on_probe = [](const study::MeasureRow* row) {
+    return row->probe_only && row->on_request;
+  };
+  if (std::ranges::any_of(measures, removes_on_probe) && !config.layers.front().attention.causal)
+    fail(
+        Status::usage,
+        "--probe: this model cannot predict the repeated tokens, because its attention is not causal; remove "
+        "--probe, or give a causal model");
   if (std::ranges::any_of(measures, &study::MeasureRow::probe_only))
     settings.corpus.probe = {.sequences = 32, .seed = settings.seed};
   for (const InputItem& item : scope.inputs.items) {
@@ -259,6 +269,7 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   check_plotted_measure(scope, measures);
   settings.measures = std::move(measures);
   if (settings.removes_heads()) {
+    settings.corpus.targets = config.decoder.has_value();
     // Each thread keeps two numbers for each token of its block and each token of the vocabulary.
     constexpr std::size_t kMostKept = std::size_t{1} << 25U;
     const std::size_t vocabulary = std::max<std::size_t>(config.embedding.vocabulary, 1);

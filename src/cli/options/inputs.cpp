@@ -196,31 +196,42 @@ void read_embeddings_item(const std::string& path, std::size_t index, const Inpu
   }
 }
 
+/// Returns the target of --NAME-text or --NAME-ids.
+std::shared_ptr<input::Sequence> read_target(const InputItem& item, const std::string& name,
+                                             OpenModel& open) {
+  if (!open.model.config().decoder)
+    fail(Status::usage, "--{0}-ids and --{0}-text: the model is not an encoder-decoder model", name);
+  auto target = std::make_shared<input::Sequence>();
+  if (item.kind == InputKind::ids) {
+    target->ids = input::parse_ids(item.value, fmt::format("--{}-ids", name));
+  } else {
+    input::require_utf8(item.value, {fmt::format("--{}-text", name), 0, 1});
+    *target = open.encoder.encode_target(item.value);
+  }
+  return target;
+}
+
+/// Adds the targets of --target-text and --target-ids. Throws Error(usage) unless all inputs then have a
+/// target, from these options or from a JSON file, or none.
 void add_targets(const InputOptions& options, OpenModel& open, input::Batch& batch) {
-  if (options.targets.empty()) return;
-  const std::optional<model::DecoderConfig>& decoder = open.model.config().decoder;
-  if (!decoder)
-    fail(Status::usage, "--target-ids and --target-text: the model is not an encoder-decoder model");
+  const auto has_target = [](const input::Sequence& sequence) { return sequence.target != nullptr; };
+  const auto given = std::ranges::count_if(batch.sequences, has_target);
+  if (options.targets.empty()) {
+    const auto without = std::ranges::find_if_not(batch.sequences, has_target);
+    if (given > 0 && without != batch.sequences.end())
+      fail(Status::usage, "input {}: has no target, but another input has one; give a target for each input",
+           without - batch.sequences.begin());
+    return;
+  }
+  if (given > 0)
+    fail(Status::usage,
+         "--target-ids and --target-text: the file of --input has targets; remove one of them");
   if (options.targets.size() != batch.sequences.size()) {
     fail(Status::usage, "got {} for {}; give one --target-ids or --target-text for each input",
          counted(options.targets.size(), "target"), counted(batch.sequences.size(), "input"));
   }
-  for (std::size_t i = 0; i < options.targets.size(); ++i) {
-    const InputItem& item = options.targets[i];
-    auto target = std::make_shared<input::Sequence>();
-    if (item.kind == InputKind::ids) {
-      target->ids = input::parse_ids(item.value, "--target-ids");
-    } else {
-      input::require_utf8(item.value, {"--target-text", 0, 1});
-      *target = open.encoder.encode({{}, item.value, std::nullopt, std::nullopt});
-      if (!decoder->start_token)
-        fail(Status::bad_input,
-             "{}: /decoder_start_token_id is missing, which --target-text needs; give --target-ids instead",
-             escaped(open.model.source().config_path.string()));
-      input::put_first(*decoder->start_token, *target);
-    }
-    batch.sequences[i].target = std::move(target);
-  }
+  for (std::size_t i = 0; i < options.targets.size(); ++i)
+    batch.sequences[i].target = read_target(options.targets[i], "target", open);
 }
 
 }  // namespace
@@ -235,18 +246,44 @@ input::TextInput text_input(const InputItem& item) {
   return {{}, std::move(text), item.pair, std::nullopt};
 }
 
-input::Sequence single_input(const std::string& name, const std::optional<std::string>& text,
-                             const std::optional<std::string>& ids, OpenModel& open) {
-  if (text.has_value() == ids.has_value())
+void add_target_input_options(Command& command, SingleInput& target) {
+  command.add(
+      "Inputs",
+      {{"--target-text", &target.text,
+        "For an encoder-decoder model: text that the decoder has read, after the model's start token; "
+        "the prediction is that of the next token (\"\": of the first one)",
+        "TEXT"},
+       {"--target-ids", &target.ids,
+        "Token ids to use instead of --target-text, with the start token, such as 0,15,27", "IDS"}});
+}
+
+input::Sequence single_input(const SingleInput& given, const SingleInput& target, OpenModel& open) {
+  const std::string& name = given.name;
+  if (given.text.has_value() == given.ids.has_value())
     fail(Status::usage, "--{0}: need a text (--{0} TEXT) or token ids (--{0}-ids IDS)", name);
+  if (target.text && target.ids)
+    fail(Status::usage, "--{0}-text and --{0}-ids: need only one of them", target.name);
+  const model::ModelConfig& config = open.model.config();
   input::Batch batch;
-  if (text) {
-    batch.sequences.push_back(open.encoder.encode({.id = name, .text = *text, .pair = {}, .words = {}}));
+  if (given.text) {
+    batch.sequences.push_back(
+        open.encoder.encode({.id = name, .text = *given.text, .pair = {}, .words = {}}));
   } else {
     batch.sequences.emplace_back().id = name;
-    batch.sequences.front().ids = input::parse_ids(*ids, "--" + name + "-ids");
+    batch.sequences.front().ids = input::parse_ids(*given.ids, "--" + name + "-ids");
   }
-  if (open.model.config().embedding.token_types == 0) batch.sequences.front().token_type_ids.clear();
+  if (config.embedding.token_types == 0) batch.sequences.front().token_type_ids.clear();
+  if (target.text || target.ids) {
+    const InputItem item{target.text ? InputKind::text : InputKind::ids,
+                         target.text ? *target.text : *target.ids};
+    batch.sequences.front().target = read_target(item, target.name, open);
+  } else if (config.decoder) {
+    fail(Status::usage,
+         "--{}: the decoder of this model predicts the token after a target; give --target-text TEXT (\"\" "
+         "for "
+         "its first token) or --target-ids IDS",
+         name);
+  }
   input::finish_batch(batch, open.vocabulary);
   forward::check_batch(open.model, batch);
   return batch.sequences.front();
@@ -346,10 +383,8 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
   open.encoder.checks.warn(warnings);
   input::finish_batch(batch, open.vocabulary);
   const bool typed = open.model.config().embedding.token_types > 0;
-  for (input::Sequence& sequence : batch.sequences) {
+  for (input::Sequence& sequence : batch.sequences)
     if (!typed && sequence.text) sequence.token_type_ids.clear();
-    if (!typed && sequence.target) sequence.target->token_type_ids.clear();
-  }
   const bool causal = options.mask == "causal";
   if (causal || options.mask == "none") {
     for (input::Sequence& sequence : batch.sequences) sequence.causal = causal;

@@ -69,10 +69,21 @@ template <typename T>
 /// Error(environment) if a file cannot be read.
 [[nodiscard]] input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
-/// Returns the input of the options --NAME TEXT and --NAME-ids IDS, of which one must be given, complete and
-/// checked for the model.
-[[nodiscard]] input::Sequence single_input(const std::string& name, const std::optional<std::string>& text,
-                                           const std::optional<std::string>& ids, OpenModel& open);
+/// The values of two options of which at most one is given: a text, or token ids. `name` is that of the
+/// options in error messages: --NAME TEXT or --NAME-text TEXT, and --NAME-ids IDS.
+struct SingleInput {
+  std::string name;
+  std::optional<std::string> text = {}, ids = {};
+
+  [[nodiscard]] bool given() const { return text || ids; }
+};
+
+/// Adds --target-text and --target-ids for a command of one input per run.
+void add_target_input_options(Command& command, SingleInput& target);
+/// Returns one input with its target, complete and checked for the model. Throws Error(usage) unless one of
+/// both options of the input is given, and one of both options of the target if the model has a decoder.
+[[nodiscard]] input::Sequence single_input(const SingleInput& input, const SingleInput& target,
+                                           OpenModel& open);
 
 /// Returns the id of a token of the vocabulary, or of a text that is one token. Throws Error(usage), which
 /// names `option`, for any other text.

@@ -56,7 +56,9 @@ struct InputOptions {
 void add_text_options(Command& command, InputOptions& options);
 /// Adds only --input and --input-format. `keys` are those of an object in a .json or .jsonl file.
 void add_file_options(Command& command, InputOptions& options,
-                      const std::string& keys = "\"text\", \"tokens\" or \"ids\"");
+                      const std::string& keys =
+                          "\"text\", \"tokens\" or \"ids\", and for a model with a decoder "
+                          "\"target\" or \"target_ids\"");
 /// Adds all input options except --keys, --values and the masks.
 void add_sequence_options(Command& command, InputOptions& options);
 void add_input_options(Command& command, InputOptions& options);

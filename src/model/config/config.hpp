@@ -299,6 +299,9 @@ struct ModelConfig {
 
   [[nodiscard]] std::size_t layers_of(Component component) const;
 
+  /// Returns true if the model predicts each next token (of the target, if there is a decoder); otherwise it
+  /// predicts masked tokens.
+  [[nodiscard]] bool predicts_next_token() const { return decoder || layers.back().attention.causal; }
   /// Returns the embedding whose vocabulary the logits refer to.
   [[nodiscard]] const EmbeddingConfig& output_embedding() const {
     return decoder ? decoder->embedding : embedding;

@@ -49,7 +49,8 @@ constexpr auto kAblationDefinitions = std::to_array<Definition>({
     {"removed", "", "from 1", "", "number of heads and MLPs that are removed"},
     {"ablation.sentences", "", "from 0", "", "number of sentences with scored queries"},
     {"queries", "", "from 0", "",
-     "number of scored queries: those that predict a next token, or masked tokens"},
+     "number of scored queries: those that predict a next token (of the target, if there is one), or masked "
+     "tokens"},
     {"loss", "nats", "from 0", "", "mean over scored queries of -ln p(right token), without any removal"},
     {"loss_change_low", "nats", "", "",
      "lower end of the 95 % interval of loss_change (bootstrap over sentences)"},
@@ -409,14 +410,16 @@ class AblationMeasure : public Measure {
   std::map<std::pair<std::uint64_t, std::uint64_t>, AblatedSentence> sentences_;
 };
 
-/// Returns the donor of a sequence: a random one of other tokens and at least its length, otherwise the
-/// longest one. nullptr if the corpus has no other sequence.
+/// Returns the donor of a sequence: a random one of other tokens and, like its target, at least as long,
+/// otherwise the longest one. nullptr if the corpus has no other sequence.
 const input::Sequence* donor_of(const AblationData& data, const input::Sequence& sequence, Random& random) {
   std::vector<const input::Sequence*> fitting;
   const input::Sequence* longest = nullptr;
   for (const input::Sequence& donor : data.donors) {
     if (donor.ids == sequence.ids) continue;
-    if (donor.queries() >= sequence.queries()) fitting.push_back(&donor);
+    if (donor.queries() >= sequence.queries() &&
+        donor.predicted().queries() >= sequence.predicted().queries())
+      fitting.push_back(&donor);
     if (longest == nullptr || donor.queries() > longest->queries()) longest = &donor;
   }
   return fitting.empty() ? longest : fitting[random.next() % fitting.size()];
@@ -660,9 +663,9 @@ class CorpusAblation final : public AblationMeasure {
                               input::Sequence& changed) const override {
     const AblationData& data = *block.ablation;
     const bool answers = data.settings->answer.has_value();
-    if (data.causal) {
-      causal::ScoredQueries scored = next_tokens(changed.ids, 1);
-      if (answers) scored.answer = changed.ids.size() - 1;
+    if (data.next_token) {
+      causal::ScoredQueries scored = next_tokens(changed.predicted().ids, 1);
+      if (answers) scored.answer = input::last_of_text(changed.predicted());
       return scored;
     }
     causal::ScoredQueries scored;
@@ -742,7 +745,6 @@ class ProbeAblation final : public AblationMeasure {
   /// Scores the predictions of the second copy, except for its first token, which nothing predicts.
   causal::ScoredQueries score(const StudyBlock& block, std::size_t s,
                               input::Sequence& changed) const override {
-    if (!block.ablation->causal) return {};
     const ProbeMarks& marks = block.corpus.probes[s];
     return next_tokens(changed.ids, marks.first + marks.length + 1);
   }
@@ -766,7 +768,7 @@ MeasureRow probe_ablation_measure() {
           .definitions = {},
           .probe_only = true,
           .on_request = true,
-          .annotation = "causal model or no room for a probe"};
+          .annotation = "room for a probe"};
 }
 
 }  // namespace attnctl::study
