@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "causal/frozen_norm.hpp"
 #include "forward/attention/attention.hpp"
 #include "forward/block.hpp"
 #include "linalg/matrix.hpp"
@@ -59,24 +60,8 @@ class RowSum {
                  std::optional<std::size_t> constant, std::span<const double> scale_of = {}) {
     if (config.kind == model::NormKind::none) return;
     const std::vector<double> sum = total();
-    if (scale_of.empty()) scale_of = sum;
-    const auto mean_of = [](const auto& values) {
-      double mean = 0;
-      for (const double value : values) mean += value / static_cast<double>(values.size());
-      return mean;
-    };
-    const bool centered = config.kind == model::NormKind::layer;
-    const double mean = centered ? mean_of(scale_of) : 0;
-    double squares = 0;
-    for (const double value : scale_of)
-      squares += (value - mean) * (value - mean) / static_cast<double>(scale_of.size());
-    const double scale = 1 / std::sqrt(squares + double{config.eps});
-    for (std::size_t r = 0; r < size(); ++r) {
-      const std::span<double> row(rows_.data() + r * width(), width());
-      const double own = centered ? mean_of(row) : 0;
-      for (std::size_t c = 0; c < row.size(); ++c)
-        row[c] = (row[c] - own) * scale * (weights.gain.empty() ? 1 : double{weights.gain[c]});
-    }
+    const FrozenNorm norm(config, weights, scale_of.empty() ? sum : scale_of);
+    for (std::size_t r = 0; r < size(); ++r) norm.apply({rows_.data() + r * width(), width()});
     for (std::size_t c = 0; constant && c < weights.bias.size(); ++c)
       rows_(*constant, c) += double{weights.bias[c]};
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "causal/frozen_norm.hpp"
 #include "forward/block.hpp"
 #include "linalg/kernels/kernels.hpp"
 
@@ -126,24 +127,6 @@ std::vector<double> times(std::span<const double> x, const OwnedMatrix<double>& 
   return y;
 }
 
-/// Normalises a change of the residual stream by the mean and the scale that `stream` has without the change.
-void apply_frozen_norm(const model::NormConfig& config, const model::NormWeights& weights,
-                       std::span<const float> stream, std::vector<double>& change) {
-  if (config.kind == model::NormKind::none) return;
-  const auto width = static_cast<double>(stream.size());
-  double mean = 0, squares = 0, mean_change = 0;
-  if (config.kind == model::NormKind::layer) {
-    for (const float value : stream) mean += double{value} / width;
-    for (const double value : change) mean_change += value / width;
-  }
-  for (const float value : stream) squares += (double{value} - mean) * (double{value} - mean) / width;
-  const double scale = 1 / std::sqrt(squares + double{config.eps});
-  for (std::size_t i = 0; i < change.size(); ++i) {
-    const double gain = weights.gain.empty() ? 1 : double{weights.gain[i]};
-    change[i] = (change[i] - mean_change) * scale * gain;
-  }
-}
-
 }  // namespace
 
 std::size_t Intervention::first_layer(std::size_t layers) const {
@@ -261,8 +244,9 @@ double CausalPass::direct_effect(const Intervention& intervention, Pool& pool) c
   double sum = 0;
   for (std::size_t i = 0; i < scored.queries.size(); ++i) {
     if (changes[i].empty()) return kUndefined;
-    apply_frozen_norm(model.config().final_norm, model.final_norm(),
-                      recorded.final_stream.view().row(scored.queries[i]), changes[i]);
+    const auto stream = recorded.final_stream.view().row(scored.queries[i]);
+    const std::vector<double> unchanged(stream.begin(), stream.end());
+    FrozenNorm(model.config().final_norm, model.final_norm(), unchanged).apply(changes[i]);
     if (head->projection.present()) changes[i] = times(changes[i], head->projection.in_out_double());
     const OwnedMatrix<double> row =
         head->decoder.outputs(static_cast<std::size_t>(scored.targets[i]), 1).in_out_double();  // [d, 1]
