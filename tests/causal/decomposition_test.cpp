@@ -11,32 +11,13 @@
 #include <doctest/doctest.h>
 
 #include "causal/interventions.hpp"
-#include "support/golden.hpp"
+#include "support/intervention_golden.hpp"
+#include "support/memory_checkpoint.hpp"
 
 namespace attnctl::test {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kInterventions = ATTNCTL_SOURCE_DIR "/tests/golden/interventions";
-
-fs::path folder_of(const std::string& name) {
-  for (const fs::path& path :
-       {fs::path(ATTNCTL_SOURCE_DIR "/tests/golden") / name, fs::path(ATTNCTL_SOURCE_DIR "/data") / name}) {
-    if (fs::exists(path / "config.json")) return path;
-  }
-  return {};
-}
-
-input::Batch batch_of(const Golden& golden) {
-  input::Batch batch;
-  input::Sequence& sequence = batch.sequences.emplace_back();
-  sequence.ids = golden.integers("ids");
-  if (golden.has("target_ids")) {
-    sequence.target = std::make_shared<input::Sequence>();
-    sequence.target->ids = golden.integers("target_ids");
-  }
-  return batch;
-}
 
 /// Keeps the logits, and the products scale q k^T of all heads with a soft cap if the model has one.
 class Products final : public forward::Observer {
@@ -73,15 +54,12 @@ struct Decomposed {
 };
 
 /// Checks the sums of one model. Returns the number of sums.
-Decomposed check_sums(const fs::path& file) {
+Decomposed check_sums(const model::Model& model, const input::Batch& batch) {
   Decomposed count;
-  const Golden golden(file);
   Warnings warnings;
-  const model::Model model = bind_model(folder_of(file.stem().string()), warnings);
   const model::ModelConfig& config = model.config();
   Pool pool(1);
   forward::RunContext context{.pool = pool, .warnings = warnings};
-  const input::Batch batch = batch_of(golden);
   const causal::RecordedSequence recorded = std::move(causal::record(model, batch, true, context).front());
   Products products;
   forward::Observer* const observers[] = {&products};
@@ -124,20 +102,20 @@ Decomposed check_sums(const fs::path& file) {
 
 TEST_CASE("the parts of logits and scores add up to them in every family") {
   std::size_t models = 0, sums = 0;
-  for (const auto& entry : fs::directory_iterator(kInterventions)) {
-    const std::string name = entry.path().stem().string();
-    CAPTURE(name);
-    if (folder_of(name).empty()) continue;
+  for (const fs::path& file : goldens_of_models("interventions")) {
     Warnings warnings;
-    const model::Model model = bind_model(folder_of(name), warnings);
+    const InterventionGolden one(file, warnings);
+    CAPTURE(one.name);
+    const input::Batch batch = batch_of(one.golden);
+    const std::vector<model::LayerConfig>& layers = one.model.config().layers;
     const auto convolves = [](const model::LayerConfig& layer) { return layer.convolution != nullptr; };
-    if (std::ranges::any_of(model.config().layers, convolves)) {
-      CHECK_THROWS_WITH_AS(check_sums(entry.path()), doctest::Contains("convolution"), Error);
+    if (std::ranges::any_of(layers, convolves)) {
+      CHECK_THROWS_WITH_AS(check_sums(one.model, batch), doctest::Contains("convolution"), Error);
       continue;
     }
-    const Decomposed count = check_sums(entry.path());
+    const Decomposed count = check_sums(one.model, batch);
     CHECK(count.logits == 12);
-    const bool clamps = model.config().layers.front().attention.clip > 0;
+    const bool clamps = layers.front().attention.clip > 0;
     CHECK((count.scores > 0) == !clamps);
     sums += count.logits + count.scores;
     ++models;
@@ -146,15 +124,24 @@ TEST_CASE("the parts of logits and scores add up to them in every family") {
   CHECK(sums > 2000);
 }
 
+TEST_CASE("the parts of logits and scores add up to them if norms replace the residual stream") {
+  const model::Model model =
+      MemoryModel::golden("bloom").patched(R"({"apply_residual_connection_post_layernorm": true})").bound();
+  REQUIRE(model.config().layers[1].place == model::NormPlace::stream);
+  input::Batch batch;
+  batch.sequences.emplace_back().ids = {5, 9, 3, 7, 11, 2};
+  CHECK(check_sums(model, batch).scores > 0);
+}
+
 TEST_CASE("the direct effect of removing a head is minus its part of the logits") {
   for (const std::string name : {"tiny-llama", "t5", "t5-own-head", "mbart", "pegasus"}) {
     CAPTURE(name);
-    const Golden golden(kInterventions / (name + ".npz"));
     Warnings warnings;
-    const model::Model model = bind_model(folder_of(name), warnings);
+    const InterventionGolden one(ATTNCTL_SOURCE_DIR "/tests/golden/interventions/" + name + ".npz", warnings);
+    const model::Model& model = one.model;
     Pool pool(1);
     forward::RunContext context{.pool = pool, .warnings = warnings};
-    const input::Batch batch = batch_of(golden);
+    const input::Batch batch = batch_of(one.golden);
     const std::vector<std::int64_t>& ids = batch.sequences[0].predicted().ids;
     const std::size_t query = ids.size() - 2;
     const std::int64_t target = ids.back();

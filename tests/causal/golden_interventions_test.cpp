@@ -11,7 +11,7 @@
 #include "causal/patching.hpp"
 #include "causal/recording.hpp"
 #include "reference/reference.hpp"
-#include "support/golden.hpp"
+#include "support/intervention_golden.hpp"
 
 namespace attnctl::test {
 namespace {
@@ -20,45 +20,12 @@ namespace fs = std::filesystem;
 using causal::Effect;
 using causal::Intervention;
 
-const fs::path kGoldens = ATTNCTL_SOURCE_DIR "/tests/golden";
-
-/// Returns the folder of the checkpoint of a golden; an empty path if it is not here.
-fs::path checkpoint_of(const std::string& name) {
-  for (const fs::path& path : {kGoldens / name, fs::path(ATTNCTL_SOURCE_DIR "/data") / name,
-                               fs::path(ATTNCTL_SHARED_DIR "/models") / name}) {
-    if (fs::exists(path / "config.json")) return path;
-  }
-  return {};
-}
-
-/// One golden of tests/golden/interventions, with its model.
-struct Case {
-  std::string name;
-  Golden golden;
-  model::Model model;
-  causal::ScoredQueries scored;
+/// A golden of interventions with what its passes need.
+struct Case : InterventionGolden {
   Pool pool{1};
   Warnings warnings;
 
-  explicit Case(const fs::path& file, Warnings& of_model)
-      : name(file.stem().string()), golden(file), model(bind_model(checkpoint_of(name), of_model)) {
-    for (const std::int64_t query : golden.integers("queries"))
-      scored.queries.push_back(static_cast<std::size_t>(query));
-    scored.targets = golden.integers("targets");
-  }
-
-  /// Returns the input of the arrays ids and target_ids, or other_ids and other_target_ids.
-  [[nodiscard]] input::Batch batch(const std::string& prefix) const {
-    input::Batch batch;
-    input::Sequence& sequence = batch.sequences.emplace_back();
-    sequence.id = name;
-    sequence.ids = golden.integers(prefix + "ids");
-    if (golden.has(prefix + "target_ids")) {
-      sequence.target = std::make_shared<input::Sequence>();
-      sequence.target->ids = golden.integers(prefix + "target_ids");
-    }
-    return batch;
-  }
+  using InterventionGolden::InterventionGolden;
   [[nodiscard]] forward::RunContext context() { return {.pool = pool, .warnings = warnings}; }
 };
 
@@ -211,7 +178,7 @@ void check_float64(Case& one, model::Component component, const std::string& kin
   CAPTURE(loss);
   const model::ModelConfig& config = one.model.config();
   const std::size_t last = config.layers.size() - 1;
-  const input::Batch clean = one.batch(""), other = one.batch("other_");
+  const input::Batch clean = batch_of(one.golden), other = batch_of(one.golden, "other_");
   const reference::ReferencePass base =
       reference::run_reference(one.model, clean.sequences[0], last, true, one.pool);
   const reference::ReferencePass donor =
@@ -257,22 +224,17 @@ void check_float64(Case& one, model::Component component, const std::string& kin
 
 TEST_CASE("removing and replacing heads and MLPs changes loss and predictions as in PyTorch") {
   std::size_t cases = 0;
-  for (const auto& entry : fs::directory_iterator(kGoldens / "interventions")) {
-    const std::string name = entry.path().stem().string();
-    CAPTURE(name);
-    if (checkpoint_of(name).empty()) {
-      MESSAGE("skipped: the model is not here");
-      continue;
-    }
+  for (const fs::path& file : goldens_of_models("interventions")) {
     Warnings warnings;
-    Case one(entry.path(), warnings);
+    Case one(file, warnings);
+    CAPTURE(one.name);
     forward::RunContext context = one.context();
-    const input::Batch batch = one.batch("");
+    const input::Batch batch = batch_of(one.golden);
     const std::vector<causal::ScoredQueries> scored = {one.scored};
     const causal::CausalPass pass({.model = one.model, .batch = batch, .scored = scored}, context);
     CHECK(std::abs(pass.predictions()[0].loss - one.golden.array("loss").values[0]) <= 2e-5);
-    const OtherRun other = {causal::record(one.model, one.batch("other_"), false, context),
-                            causal::record_parts(one.model, one.batch("other_"), context),
+    const OtherRun other = {causal::record(one.model, batch_of(one.golden, "other_"), false, context),
+                            causal::record_parts(one.model, batch_of(one.golden, "other_"), context),
                             causal::record_parts(one.model, batch, context)};
     for (const model::Component component : components_of(one.model.config())) {
       for (const std::string& kind : kKinds) check_float32(one, pass, other, component, kind);
@@ -283,12 +245,11 @@ TEST_CASE("removing and replacing heads and MLPs changes loss and predictions as
 }
 
 TEST_CASE("removing and replacing heads and MLPs in the float64 pass gives the numbers of PyTorch") {
-  for (const auto& entry : fs::directory_iterator(kGoldens / "interventions")) {
-    const std::string name = entry.path().stem().string();
-    CAPTURE(name);
-    if (checkpoint_of(name).empty() || name == "stories15M") continue;  // stories15M takes 20 seconds
+  for (const fs::path& file : goldens_of_models("interventions")) {
+    if (file.stem() == "stories15M") continue;  // takes 20 seconds
     Warnings warnings;
-    Case one(entry.path(), warnings);
+    Case one(file, warnings);
+    CAPTURE(one.name);
     for (const model::Component component : components_of(one.model.config())) {
       for (const char* const kind : {"zero", "mean", "resample", "mlp"}) check_float64(one, component, kind);
     }

@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "reference/reference.hpp"
-#include "support/gradient_golden.hpp"
+#include "support/intervention_golden.hpp"
 #include "support/memory_checkpoint.hpp"
 
 namespace attnctl::causal {
@@ -99,12 +99,11 @@ TEST_CASE("gradients of the loss in float32 equal those of PyTorch") {
   Warnings warnings;
   forward::RunContext context{.pool = pool, .warnings = warnings};
   std::size_t cases = 0;
-  for (const std::filesystem::path& file : test::gradient_goldens()) {
-    const test::GradientGolden one(file, warnings);
+  for (const std::filesystem::path& file : test::goldens_of_models("interventions")) {
+    const test::InterventionGolden one(file, warnings);
     CAPTURE(one.name);
-    input::Batch batch;
-    batch.sequences = {one.sequence};
-    const std::vector<ScoredQueries> scored = {{one.queries, one.targets}};
+    const input::Batch batch = test::batch_of(one.golden);
+    const std::vector<ScoredQueries> scored = {one.scored};
     const std::vector<RecordedSequence> recorded = record(one.model, batch, false, context);
     const HeadGradients got = loss_gradients(one.model, batch, scored, recorded, context).at(0);
     const std::vector<std::vector<double>> want = one.gradients();

@@ -9,7 +9,7 @@
 #include "causal/interventions.hpp"
 #include "reference/layers.hpp"
 #include "reference/reference.hpp"
-#include "support/golden.hpp"
+#include "support/intervention_golden.hpp"
 
 namespace attnctl::test {
 namespace {
@@ -50,25 +50,17 @@ TEST_CASE("path patching gives the numbers of a float64 computation for all pair
   for (const std::string name :
        {"gpt2", "llama", "gpt_neox", "falcon-alibi", "qwen3", "gpt_oss", "gptj", "opt"}) {
     CAPTURE(name);
-    const std::filesystem::path folder = std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden" / name;
     Warnings warnings;
-    const model::Model model = bind_model(folder, warnings);
+    const InterventionGolden one(ATTNCTL_SOURCE_DIR "/tests/golden/interventions/" + name + ".npz", warnings);
+    const model::Model& model = one.model;
     const model::ModelConfig& config = model.config();
     REQUIRE(config.layers.size() == 2);
     REQUIRE(causal::has_additive_stream(config));
     Pool pool(2);
     forward::RunContext context{.pool = pool, .warnings = warnings};
-    const Golden golden(std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden/interventions" /
-                        (name + ".npz"));
-    input::Batch clean, other;
-    clean.sequences.emplace_back().ids = golden.integers("ids");
-    other.sequences.emplace_back().ids = golden.integers("other_ids");
+    const input::Batch clean = batch_of(one.golden), other = batch_of(one.golden, "other_");
     const std::vector<std::int64_t>& ids = clean.sequences[0].ids;
-    std::vector<causal::ScoredQueries> scored(1);
-    for (std::size_t q = 0; q + 1 < ids.size(); ++q) {
-      scored[0].queries.push_back(q);
-      scored[0].targets.push_back(ids[q + 1]);
-    }
+    const std::vector<causal::ScoredQueries> scored = {one.scored};  // all queries but the last one
     const causal::CausalPass pass({.model = model, .batch = clean, .scored = scored}, context);
     const auto donor = causal::record(model, other, false, context);
     const double base =
@@ -114,8 +106,8 @@ TEST_CASE("path patching gives the numbers of a float64 computation for all pair
               base;
           const OwnedMatrix<float> z = causal::z_after_path(model, clean, pass.recorded()[0], {0, from},
                                                             z_of(donor[0]), {1, to}, input, context);
-          const std::vector<causal::Intervention> one = {{0, {{{1, to}, {z.view(), std::nullopt}}}, {}}};
-          const double got = pass.run(one, context)[0].loss;
+          const std::vector<causal::Intervention> patch = {{0, {{{1, to}, {z.view(), std::nullopt}}}, {}}};
+          const double got = pass.run(patch, context)[0].loss;
           largest = std::max(largest, std::abs(want));
           if (!(std::abs(got - want) <= worst)) worst = std::abs(got - want);
         }

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "reference/reference.hpp"
-#include "support/gradient_golden.hpp"
+#include "support/intervention_golden.hpp"
 #include "support/memory_checkpoint.hpp"
 
 namespace attnctl::reference {
@@ -80,11 +80,13 @@ input::Sequence sequence_of(std::vector<std::int64_t> ids) {
 TEST_CASE("the gradient of the loss with respect to the z of each head equals that of PyTorch") {
   Pool pool(2);
   std::size_t cases = 0;
-  for (const std::filesystem::path& file : test::gradient_goldens()) {
+  for (const std::filesystem::path& file : test::goldens_of_models("interventions")) {
     Warnings warnings;
-    const test::GradientGolden one(file, warnings);
+    const test::InterventionGolden one(file, warnings);
     CAPTURE(one.name);
-    const LossGradient got = loss_gradient(one.model, one.sequence, one.queries, one.targets, pool);
+    const input::Batch batch = test::batch_of(one.golden);
+    const LossGradient got =
+        loss_gradient(one.model, batch.sequences[0], one.scored.queries, one.scored.targets, pool);
     const std::vector<std::vector<double>> want = one.gradients();
     REQUIRE(got.d_z.size() == want.size());
     double largest = 0, difference = 0;
