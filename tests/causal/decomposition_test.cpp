@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -131,6 +132,100 @@ TEST_CASE("the parts of logits and scores add up to them if norms replace the re
   input::Batch batch;
   batch.sequences.emplace_back().ids = {5, 9, 3, 7, 11, 2};
   CHECK(check_sums(model, batch).scores > 0);
+}
+
+/// Returns the place of each writer in an array of tests/golden/attributions with `count` writers; the last
+/// one is that of the constant.
+std::vector<std::size_t> golden_places(const std::vector<causal::Writer>& writers, std::size_t heads,
+                                       std::size_t count) {
+  std::vector<std::size_t> places;
+  for (const causal::Writer& writer : writers) {
+    const std::size_t first = 1 + writer.layer * (heads + 3);
+    switch (writer.kind) {
+      case causal::Writer::Origin::embedding:
+        places.push_back(0);
+        break;
+      case causal::Writer::Origin::head:
+        places.push_back(first + writer.head);
+        break;
+      case causal::Writer::Origin::attention_bias:
+        places.push_back(first + heads);
+        break;
+      case causal::Writer::Origin::mlp:
+        places.push_back(first + heads + 1);
+        break;
+      case causal::Writer::Origin::norm_bias:
+        places.push_back(first + heads + 2);
+        break;
+    }
+  }
+  places.push_back(count - 1);
+  return places;
+}
+
+/// Returns the largest difference of two arrays, divided by the largest wanted value.
+double relative_difference(std::span<const double> got, std::span<const double> want) {
+  REQUIRE(got.size() == want.size());
+  double largest = 0, difference = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    largest = std::max(largest, std::abs(want[i]));
+    if (!(std::abs(got[i] - want[i]) <= difference)) difference = std::abs(got[i] - want[i]);
+  }
+  REQUIRE(largest > 0);
+  return difference / largest;
+}
+
+/// Returns the numbers of index i of the first axis.
+std::span<const double> golden_row(const GoldenArray& array, std::size_t i) {
+  const std::size_t size = array.values.size() / array.shape[0];
+  return std::span(array.values).subspan(i * size, size);
+}
+
+TEST_CASE("the parts of logits and scores equal those of PyTorch in every family") {
+  std::size_t models = 0, scored = 0;
+  for (const fs::path& file : goldens_of_models("attributions")) {
+    const std::string name = file.stem().string();
+    CAPTURE(name);
+    const Golden golden(file);
+    Warnings warnings;
+    const model::Model model = bind_model(model_folder(name), warnings);
+    const std::size_t heads = model.config().layers[0].attention.heads;
+    Pool pool(1);
+    forward::RunContext context{.pool = pool, .warnings = warnings};
+    const causal::RecordedSequence recorded =
+        std::move(causal::record(model, batch_of(golden), true, context).front());
+    const std::vector<std::int64_t> positions = golden.integers("positions"),
+                                    tokens = golden.integers("tokens");
+    const GoldenArray logit_terms = golden.array("logit_terms"), score_terms = golden.array("score_terms");
+    const std::size_t count = logit_terms.shape.at(1);  // of writers
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const causal::LogitParts parts = causal::logit_parts(
+          model, recorded, static_cast<std::size_t>(positions[i]), std::span(tokens).subspan(i, 1), pool);
+      const std::vector<std::size_t> places = golden_places(parts.writers, heads, count);
+      std::vector<double> got(count, 0.0);
+      for (std::size_t w = 0; w < parts.writers.size(); ++w) got.at(places[w]) += parts.parts(w, 0);
+      got.back() += parts.constant[0];
+      CHECK(relative_difference(got, golden_row(logit_terms, i)) <= 1e-4);
+    }
+    const std::vector<std::int64_t> scores = golden.integers("scores");  // [scores][layer, head, query, key]
+    for (std::size_t i = 0; 4 * i < scores.size(); ++i) {
+      const auto at = [&](std::size_t j) { return static_cast<std::size_t>(scores[4 * i + j]); };
+      const causal::ScoreParts parts =
+          causal::score_parts(model, recorded, {at(0), at(1)}, at(2), at(3), pool);
+      const std::vector<std::size_t> of_query = golden_places(parts.query_writers, heads, count),
+                                     of_key = golden_places(parts.key_writers, heads, count);
+      std::vector<double> got(count * count, 0.0);
+      for (std::size_t q = 0; q < of_query.size(); ++q) {
+        for (std::size_t k = 0; k < of_key.size(); ++k)
+          got.at(of_query[q] * count + of_key[k]) += parts.parts(q, k);
+      }
+      CHECK(relative_difference(got, golden_row(score_terms, i)) <= 1e-4);
+      ++scored;
+    }
+    ++models;
+  }
+  CHECK(models >= 55);
+  CHECK(scored >= 108);
 }
 
 TEST_CASE("the direct effect of removing a head is minus its part of the logits") {

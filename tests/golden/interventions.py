@@ -1,4 +1,4 @@
-"""Runs a transformers model with one change inside: the z of a head, its pattern, or the output of an MLP.
+"""Runs a transformers model with changes inside: the z of heads, their patterns, or the outputs of MLPs.
 
 Everything after the change is computed by the model itself. A place is (stack, layer): the stack is enc, dec or cross
 in an encoder-decoder model, and empty otherwise. MLPs of a decoder belong to the stack cross, whose layers they follow.
@@ -94,8 +94,8 @@ class ChangedModel:
             self.projections[place] = module
             given, h = args[0], self.heads
             assert given.shape[0] == 1 and given.ndim == 3
-            if self.z_change and self.z_change[0] == place:
-                z = self.z_change[1](split_heads(given[0], h))
+            if place in self.z_changes:
+                z = self.z_changes[place](split_heads(given[0], h))
                 given = z.transpose(0, 1).reshape(given.shape)
             self.record.inputs[place] = given
             self.record.z[place] = split_heads(given[0], h).detach()
@@ -107,11 +107,10 @@ class ChangedModel:
         def change(_module, _args, output):
             place = (stack, self.mlp_counts[stack])
             self.mlp_counts[stack] += 1
-            if self.no_mlp != place:
-                return output
+            replace = self.mlp_changes.get(place, lambda term: term)
             if isinstance(output, tuple):  # experts and the weights of their router
-                return (torch.zeros_like(output[0]), *output[1:])
-            return torch.zeros_like(output)
+                return (replace(output[0]), *output[1:])
+            return replace(output)
 
         return change
 
@@ -120,18 +119,18 @@ class ChangedModel:
         if not self.order:
             return pattern
         place = self.order[len(self.record.patterns)]
-        if self.pattern_change and self.pattern_change[0] == place:
-            pattern = self.pattern_change[1](pattern[0])[None]
+        if place in self.pattern_changes:
+            pattern = self.pattern_changes[place](pattern[0])[None]
         self.record.patterns[place] = pattern[0].detach()
         return pattern
 
-    def run(self, inputs: dict, z=None, pattern=None, no_mlp=None, gradient=False, **options) -> Run:
-        """Runs one sequence with at most one change.
+    def run(self, inputs: dict, z=None, pattern=None, mlp=None, gradient=False, **options) -> Run:
+        """Runs one sequence with changes.
 
-        z, pattern: (place, function from [h, n, v] or [h, n, m] to the changed tensor). no_mlp: the place of the MLP
-        whose output becomes 0. gradient: keep what autograd needs. options: arguments of the model.
+        z, pattern, mlp: place -> function from z [h, n, v], the pattern [h, n, m], or the output of the MLP to the
+        changed tensor. gradient: keep what autograd needs. options: arguments of the model.
         """
-        self.z_change, self.pattern_change, self.no_mlp = z, pattern, no_mlp
+        self.z_changes, self.pattern_changes, self.mlp_changes = z or {}, pattern or {}, mlp or {}
         self.record, self.counts, self.mlp_counts = Run(), Counter(), Counter()
         batch = {key: torch.as_tensor(value)[None] for key, value in inputs.items()}
         with contextlib.ExitStack() as contexts:

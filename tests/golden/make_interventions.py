@@ -83,13 +83,13 @@ class Effects:
         """Returns kind -> head -> argument of the run."""
         z, other = self.clean.z[place], self.other.z[place]
         pattern = lambda _: self.clean.patterns[place]  # of all heads: each determines only its own z
-        mixed = self.model.run(self.checkpoint.other_inputs, pattern=(place, pattern)).z[place]
+        mixed = self.model.run(self.checkpoint.other_inputs, pattern={place: pattern}).z[place]
         return {
-            "zero": lambda h: dict(z=(place, with_head(h, 0))),
-            "mean": lambda h: dict(z=(place, with_head(h, z[h].mean(dim=0)))),
-            "resample": lambda h: dict(z=(place, with_head(h, other[h]))),
-            "pattern": lambda h: dict(pattern=(place, with_head(h, self.other.patterns[place][h]))),
-            "value": lambda h: dict(z=(place, with_head(h, mixed[h]))),
+            "zero": lambda h: dict(z={place: with_head(h, 0)}),
+            "mean": lambda h: dict(z={place: with_head(h, z[h].mean(dim=0))}),
+            "resample": lambda h: dict(z={place: with_head(h, other[h])}),
+            "pattern": lambda h: dict(pattern={place: with_head(h, self.other.patterns[place][h])}),
+            "value": lambda h: dict(z={place: with_head(h, mixed[h])}),
         }
 
     def head_arrays(self) -> dict:
@@ -103,7 +103,7 @@ class Effects:
                 arrays[f"{kind}_kl{suffixed(stack)}"] = made[..., 1]
             positions = range(self.clean.z[places[0]].shape[1])
             arrays[f"zero_position_loss{suffixed(stack)}"] = np.array([
-                [[self.run(z=(place, with_head(h, 0, i)))[0] for i in positions] for h in heads] for place in places
+                [[self.run(z={place: with_head(h, 0, i)})[0] for i in positions] for h in heads] for place in places
             ])  # fmt: skip
         return arrays
 
@@ -111,7 +111,7 @@ class Effects:
         arrays = {}
         for stack, places in self.stacks.items():
             if stack != "dec":
-                made = np.array([self.run(no_mlp=place) for place in places])
+                made = np.array([self.run(mlp={place: torch.zeros_like}) for place in places])
                 arrays[f"mlp_loss{suffixed(stack)}"], arrays[f"mlp_kl{suffixed(stack)}"] = made.T.copy()
         return arrays
 
@@ -140,7 +140,7 @@ def check_gradient(effects: Effects, arrays: dict):
         stack, layer = place = effects.model.order[index]
         z = effects.clean.z[place]
         head = int(rng.integers(len(z)))
-        loss = lambda step: effects.run(z=(place, with_head(head, (1 + step) * z[head])))[0]
+        loss = lambda step: effects.run(z={place: with_head(head, (1 + step) * z[head])})[0]
         difference = (8 * (loss(STEP) - loss(-STEP)) - loss(2 * STEP) + loss(-2 * STEP)) / (12 * STEP)
         slope = (arrays[f"gradient{suffixed(stack)}"][layer, head] * z[head].numpy()).sum()
         assert abs(difference - slope) <= 1e-6 * abs(slope), (place, head, slope, difference)
@@ -169,9 +169,9 @@ def check_patterns(effects: Effects):
     for place, pattern in effects.clean.patterns.items():
         keys = len(inputs["decoder_input_ids" if place[0] == "dec" else "input_ids"])
         one_key = lambda key: torch.nn.functional.one_hot(torch.tensor(key), pattern.shape[-1]).expand(pattern.shape)
-        rows = [effects.model.run(inputs, pattern=(place, lambda p, j=j: one_key(j).to(p.dtype))) for j in range(keys)]
+        rows = [effects.model.run(inputs, pattern={place: lambda p, j=j: one_key(j).to(p.dtype)}) for j in range(keys)]
         values = torch.stack([row.z[place][:, 0] for row in rows], dim=1)
-        changed = effects.model.run(inputs, pattern=(place, lambda _: others[place])).z[place]
+        changed = effects.model.run(inputs, pattern={place: lambda _: others[place]}).z[place]
         torch.testing.assert_close(changed, others[place][..., :keys] @ values, rtol=1e-11, atol=1e-12)
 
 
