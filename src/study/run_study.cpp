@@ -235,6 +235,7 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
     StudyBlock block(model, corpus, header.shape);
     block.frequencies = run.frequencies;
     block.ablation = run.ablation;
+    block.warnings = &raised;
     const forward::Selection& selection = run.input.settings.selection;
     MeasureObserver observer(block, wanted, selection.heads);
     forward::Observer* const observers[] = {&observer};

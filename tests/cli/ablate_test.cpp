@@ -266,6 +266,52 @@ TEST_CASE("study --causal shows each role beside the effect of removing its head
   CHECK(confirmed < roles);
 }
 
+/// Returns the number of times that a warning occurred in a run.
+int count_of(const json& document, const std::string& code) {
+  for (const json& warning : document["warnings"])
+    if (warning["code"] == code) return warning["count"];
+  return 0;
+}
+
+TEST_CASE("a corpus of mask tokens needs an answer, and other sentences without one are counted") {
+  const TempDir folder;
+  const auto corpus = [&](const std::string& name, const std::string& text) {
+    write_file(folder.path() / name, text);
+    return (folder.path() / name).string();
+  };
+  const RunResult none = ablate(kBert, corpus("masked.txt", "the cat sat on the [MASK].\n"), {});
+  CHECK(none.status == 3);
+  CHECK_MESSAGE(none.err.find("has no sentences with tokens to predict (a sentence with a mask token needs "
+                              "--answer and --wrong of attnctl ablate); give another corpus") !=
+                    std::string::npos,
+                none.err);
+  const std::string mixed = corpus("mixed.txt", "the [MASK] sat on the [MASK].\nthe dog ran.\n");
+  const json left_out = ablation(kBert, mixed, {"--heads", "0.0"});
+  CHECK(left_out["ablation"][0]["sentences"] == 1);
+  CHECK(count_of(left_out, "mask_without_answer") == 1);
+  const json answered = ablation(kBert, mixed, {"--heads", "0.0", "--answer", "cat", "--wrong", "dog"});
+  CHECK(answered["ablation"][0]["sentences"] == 2);
+  CHECK(count_of(answered, "several_masks") == 1);
+  CHECK(count_of(answered, "answer_without_mask") == 1);
+}
+
+TEST_CASE("positions after the end of the replacing input are counted in a warning") {
+  const TempDir folder;
+  const std::string first = (folder.path() / "short.txt").string(),
+                    second = (folder.path() / "long.txt").string();
+  write_file(first, "one cat\n");
+  write_file(second, "one cat and one cat\none house and one house\n");
+  for (const Words& more : {Words{"--by-position"}, Words{"--replace", "resample"}, Words{"--seed", "1"}}) {
+    CAPTURE(more.front());
+    Words words = {"--heads", "0.0", "--mean-from", first};
+    words.insert(words.end(), more.begin(), more.end());
+    const json document = ablation(kLlama, second, words);
+    const int longer = document["corpus"]["tokens"].get<int>() - 2 * 3;  // <s> one cat has 3 tokens
+    CHECK(longer > 0);
+    CHECK(count_of(document, "repeated_position") == (more.front() == "--seed" ? 0 : longer));
+  }
+}
+
 TEST_CASE("ablate explains what it cannot do") {
   const TempDir folder;
   const std::string bad = (folder.path() / "bad.json").string();

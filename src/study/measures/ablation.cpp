@@ -303,7 +303,7 @@ class AblationMeasure : public Measure {
   [[nodiscard]] bool runs_own_passes() const override { return true; }
   void panel(const StudyPanel& /*panel*/) override {}
   void begin(const StudyBlock& block) override;
-  [[nodiscard]] bool has_data() const override { return !sentences_.empty(); }
+  [[nodiscard]] bool has_data() const override { return !sentences(false).empty(); }
   void set_context(const Measure& so_far) override {
     sets_ =
         dynamic_cast<const AblationMeasure&>(so_far).sets_;  // a continued study has them in its state only
@@ -456,6 +456,20 @@ void AblationMeasure::begin(const StudyBlock& block) {
     }
     donated = causal::record(block.model, donors, data.removes_mlps(), context);
   }
+  const bool resampled = data.settings->replacement == Replacement::resample;
+  std::uint64_t beyond = 0;  // number of positions for which Substitute::row() repeats the last row
+  for (std::size_t s = 0; (resampled || data.settings->by_position) && s < batch.sequences.size(); ++s) {
+    std::size_t rows = 0;
+    for (const OwnedMatrix<float>& z : resampled ? donated[s].z : data.mean_z) rows = std::max(rows, z.rows());
+    beyond += std::max(batch.sequences[s].queries(), rows) - rows;
+  }
+  if (beyond > 0)
+    block.warnings->add("repeated_position",
+                        resampled ? "--replace resample: the other input is shorter than the sentence; a "
+                                    "position after its end takes the values of its last position"
+                                  : "--by-position: no input of --mean-from is this long; a position after "
+                                    "the end of its longest input takes the mean of its last position",
+                        beyond);
   const auto substitute = [&](std::size_t s, std::size_t layer, bool mlp) -> MatrixView<const float> {
     switch (data.settings->replacement) {
       case Replacement::mean:
@@ -672,12 +686,23 @@ class CorpusAblation final : public AblationMeasure {
     const auto is_mask = [&](std::int64_t id) { return id == data.mask; };
     const auto given = std::ranges::find_if(changed.ids, is_mask);
     if (given != changed.ids.end()) {  // the right token is known only if it is the answer
-      if (!answers) return scored;
+      if (!answers) {
+        block.warnings->add("mask_without_answer",
+                            "left out a sentence with a mask token: its right token is unknown without "
+                            "--answer and --wrong of attnctl ablate");
+        return scored;
+      }
+      if (std::ranges::count_if(changed.ids, is_mask) > 1)
+        block.warnings->add("several_masks",
+                            "a sentence has several mask tokens; only the first one is predicted");
       scored.answer = static_cast<std::size_t>(given - changed.ids.begin());
       scored.queries = {*scored.answer};
       scored.targets = {data.settings->answer->right};
       return scored;
     }
+    if (answers)
+      block.warnings->add("answer_without_mask",
+                          "--answer: a sentence has no mask token, so it has no answer_change");
     const std::vector<std::size_t> positions = ordinary_tokens(changed);
     if (positions.empty()) return scored;
     Random random(Random(~data.seed, block.corpus.number).next(), s);
@@ -758,7 +783,8 @@ MeasureRow ablation_measure() {
           .make = make_measure<CorpusAblation>,
           .definitions = kAblationDefinitions,
           .on_request = true,
-          .annotation = "sentences with tokens to predict"};
+          .annotation = "sentences with tokens to predict (a sentence with a mask token needs --answer and "
+                        "--wrong of attnctl ablate)"};
 }
 
 MeasureRow probe_ablation_measure() {

@@ -340,15 +340,18 @@ StudyResults StudyState::finish(Pool& pool) const {
 
 void StudyState::check_data(bool named, Warnings& warnings) const {
   std::vector<std::string_view> names, needs;
+  bool removes_heads = false;
   for (std::size_t i = 0; i < measures_.own.size(); ++i) {
     if (measures_.own[i]->has_data()) continue;
     names.push_back(header_->measures[i]->name);
     needs.push_back(header_->measures[i]->annotation);
+    removes_heads |= header_->measures[i]->on_request;
   }
   if (names.empty()) return;
   const std::string what = fmt::format(
       "{}: {} {} no {}", fmt::join(names, ", "), shown(fmt::format("{}", fmt::join(header_->files, ", "))),
       header_->files.size() == 1 ? "has" : "have", fmt::join(needs, " and no "));
+  if (named && removes_heads) fail(Status::bad_input, "{}; give another corpus", what);  // attnctl ablate
   if (named) fail(Status::bad_input, "--measures {}; give another corpus, or other measures", what);
   warnings.add("measure_left_out", "left out " + what);
 }
