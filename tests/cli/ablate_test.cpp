@@ -332,6 +332,9 @@ TEST_CASE("ablate explains what it cannot do") {
       {kLlama, {"--mean-from", kCorpus, "--replace", "zero"}, 2, "--replace zero uses no corpus"},
       {kLlama, {"--answer", "the cat", "--wrong", "dog"}, 2, "need a text of one token"},
       {kLlama, {"--answer", "cat"}, 2, "--wrong"},
+      {kLlama, {"--steps", "4"}, 2, "--steps requires --order"},
+      {kLlama, {"--mask-rate", "0.5"}, 2, "--mask-rate: the model predicts next tokens"},
+      {kBert, {"--probe"}, 3, "needs a causal model"},
       {ATTNCTL_SOURCE_DIR "/tests/golden/bert-headless", {"--mask-rate", "0.5"}, 3, "has no output head"},
   };
   for (const Row& row : rows) {

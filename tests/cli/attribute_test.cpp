@@ -94,6 +94,7 @@ TEST_CASE("attribute explains what it cannot do") {
   const std::vector<Row> rows = {
       {kLlama, {}, 2, "--text: need a text (--text TEXT) or token ids (--text-ids IDS)"},
       {kLlama, {"--text", kText, "--position", "99"}, 3, "--position: got 99"},
+      {kLlama, {"--text", kText, "--steps", "4"}, 2, "--steps requires --patterns"},
       {kLlama, {"--text", kText, "--score", "3.1:7"}, 2, "need HEAD:QUERY:KEY"},
       {kLlama, {"--text", kText, "--score", "3.1:1:5"}, 3, "query 1 does not see key 5"},
       {kLlama, {"--text", kText, "--score", "3.1:1:99"}, 3, "the input has the positions 0 to"},

@@ -117,6 +117,9 @@ std::vector<model::HeadId> read_order(const std::string& given, const model::Mod
 }
 
 void add_ablation_options(Command& command, AblationOptions& options) {
+  Option steps = number("--steps", &options.steps,
+                        "For --sets keep: number of sets, from no head kept on", positive());
+  steps.needs = "--order";
   command.add(
       "Removal",
       {choice("--replace", options.replacement, {"zero", "mean", "resample"},
@@ -146,13 +149,13 @@ void add_ablation_options(Command& command, AblationOptions& options) {
         "Order of the heads for --sets keep: a JSON document of attnctl and a column of its heads, such as "
         "heads.json:loss_change; the head with the largest value is kept longest; adds keep to --sets",
         "FILE:COLUMN"},
-       number("--steps", &options.steps, "For --sets keep: number of sets, from no head kept on", positive()),
+       steps,
        number("--null-sets", &options.null_sets,
               "Number of random sets with which each layer, group and step of keep is compared",
               Range{0, 10'000}),
        number("--mask-rate", &options.mask_rate,
               "For models that predict masked tokens: share of the tokens of a sentence that are masked and "
-              "scored, at least one",
+              "scored, at least one (default: 0.15)",
               Range{0.0, 1.0}),
        {.names = "--answer",
         .target = &options.answer,
@@ -203,8 +206,11 @@ study::AblationSettings ablation_settings(const StudyScope& scope, OpenModel& op
                                    .by_position = options.by_position,
                                    .mean_from = {},
                                    .sets = study::removed_sets(config, selection, request),
-                                   .mask_rate = options.mask_rate,
                                    .answer = {}};
+  if (options.mask_rate && config.layers.back().attention.causal)
+    fail(Status::usage,
+         "--mask-rate: the model predicts next tokens, so no tokens are masked; remove the option");
+  settings.mask_rate = options.mask_rate.value_or(settings.mask_rate);
   for (const std::string& path : options.mean_from)
     settings.mean_from.push_back({path, input_format(path, scope.inputs), version_of_file(path)});
   if (options.answer)

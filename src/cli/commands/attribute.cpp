@@ -70,6 +70,8 @@ Command attribute_command() {
                          {"--text-ids", &options->input.ids,
                           "Token ids to use instead of --text, such as 1,15,27", "IDS"}});
   add_target_input_options(command, options->target);
+  Option steps = number("--steps", &options->steps, "Steps of the integrals of --patterns", positive());
+  steps.needs = "--patterns";
   command.add(
       "Inputs",
       {number(
@@ -89,7 +91,7 @@ Command attribute_command() {
         "Also explain the patterns of these heads, such as 3.1,3.2: what each weight adds to the logarithm "
         "of the first token's probability (integrated gradients); pictures then show these parts",
         "HEADS"},
-       number("--steps", &options->steps, "Steps of the integrals of --patterns", positive())});
+       steps});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
   add_table_option(command, options->output, "logits,scores,patterns,pattern_heads,pattern_layers");
   options->output.default_table = "logits";

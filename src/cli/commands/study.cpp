@@ -279,6 +279,13 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
     if (reads_standard_input(scope) && scope.ablation.replacement != study::Replacement::zero &&
         scope.ablation.mean_from.empty())
       fail(Status::usage, "--input -: the corpus is read twice; give a file, --mean-from or --replace zero");
+    if (!config.layers.back().attention.causal &&
+        std::ranges::find(settings.measures, "probe_ablation", &study::MeasureRow::name) !=
+            settings.measures.end())
+      fail(Status::bad_input,
+           "{}: the measure probe_ablation (--probe of attnctl ablate) needs a causal model, because it scores "
+           "the next tokens of repeated random tokens; this model predicts masked tokens; leave it out",
+           escaped(study.open.model.name()));
     settings.ablation = ablation_settings(scope, study.open, settings.selection);
   }
   return study;

@@ -23,7 +23,7 @@ struct AblationOptions {
   std::string order;   // --order FILE:COLUMN
   std::size_t steps = 10;
   std::size_t null_sets = 10;
-  double mask_rate = 0.15;
+  std::optional<double> mask_rate;
   std::optional<std::string> answer, wrong;
 };
 
