@@ -81,7 +81,7 @@ std::size_t table_width(std::span<const TextColumn> layout) {
 
 /// Leaves out columns without a value, then shortens the widest text column, or leaves out columns at the
 /// end, so that a table fits into `width`. Returns the indices of the remaining columns.
-std::vector<std::size_t> fit_columns(std::vector<TextColumn>& layout, std::size_t width) {
+std::vector<std::size_t> fit_columns(std::span<TextColumn> layout, std::size_t width) {
   constexpr std::size_t least = 24;  // width of a shortened column
   std::vector<std::size_t> shown(layout.size());
   std::iota(shown.begin(), shown.end(), std::size_t{0});
@@ -215,6 +215,7 @@ struct TextPage {
     TextOptions with_digits = options;
     if (!options.digits) with_digits.digits = block.digits;
     with_digits.grid = !options.digits && block.grid;
+    with_digits.first_columns = block.first_columns;
     append_text_table(text, block.table, with_digits);
   }
 
@@ -310,7 +311,8 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
   std::vector<std::string> texts = texts_of_table(table, cells, layout, options.digits, 0);
   for (int fewer = 1; options.grid && fewer <= 2 && table_width(layout) > width; ++fewer)
     texts = texts_of_table(table, cells, layout, options.digits, fewer);
-  const std::vector<std::size_t> shown = fit_columns(layout, width);
+  const std::size_t most = options.all_columns ? columns : options.first_columns.value_or(columns);
+  const std::vector<std::size_t> shown = fit_columns(std::span(layout).first(most), width);
   std::string note;
   for (std::size_t row = 0; row <= table.rows; ++row) {
     std::string line;

@@ -26,6 +26,7 @@ struct TextOptions {
   /// All columns of a table have the same number of decimals, which is up to 2 less than usual, but at least
   /// one, if the table exceeds the width.
   bool grid = false;
+  std::optional<std::size_t> first_columns = {};  // number of columns of a table without all_columns
 
   [[nodiscard]] std::size_t drawing_width() const { return width.value_or(80); }
 };
@@ -35,8 +36,8 @@ struct TextOptions {
 /// `digits`, floating-point numbers have three decimals. If the largest magnitude in a column is above 0 and
 /// below 0.1, the column has as many decimals (at most eight) as this magnitude needs for three significant
 /// digits. If the table exceeds the width, columns without a value are omitted, then its widest text is
-/// shortened (to 24 columns or more) or its last columns are omitted. A last line reports this, except for
-/// columns without a value.
+/// shortened (to 24 columns or more) or its last columns are omitted. Columns after the first_columns are
+/// omitted too. A last line reports this, except for columns without a value.
 void append_text_table(std::string& text, const Table& table, const TextOptions& options = {});
 
 /// Appends a matrix of numbers with two decimals (or `digits`). If styled, values above 0.5 in magnitude are

@@ -302,6 +302,8 @@ struct TextTable {
   Table table;
   std::optional<int> digits = {};  // number of decimals if the user did not choose one
   bool grid = false;               // a table by layer and head: rather has fewer decimals than fewer columns
+  std::optional<std::size_t> first_columns =
+      {};  // number of columns shown without --columns all; default: all
 };
 
 /// A matrix with labelled rows and columns.

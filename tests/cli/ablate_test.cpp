@@ -281,10 +281,10 @@ TEST_CASE("a corpus of mask tokens needs an answer, and other sentences without 
   };
   const RunResult none = ablate(kBert, corpus("masked.txt", "the cat sat on the [MASK].\n"), {});
   CHECK(none.status == 3);
-  CHECK_MESSAGE(none.err.find("has no sentences with tokens to predict (a sentence with a mask token needs "
-                              "--answer and --wrong of attnctl ablate); give another corpus") !=
-                    std::string::npos,
-                none.err);
+  CHECK_MESSAGE(
+      none.err.find("has no sentences with tokens to predict (a sentence with a mask token needs "
+                    "--answer and --wrong of attnctl ablate); give another corpus") != std::string::npos,
+      none.err);
   const std::string mixed = corpus("mixed.txt", "the [MASK] sat on the [MASK].\nthe dog ran.\n");
   const json left_out = ablation(kBert, mixed, {"--heads", "0.0"});
   CHECK(left_out["ablation"][0]["sentences"] == 1);
@@ -310,6 +310,22 @@ TEST_CASE("positions after the end of the replacing input are counted in a warni
     CHECK(longer > 0);
     CHECK(count_of(document, "repeated_position") == (more.front() == "--seed" ? 0 : longer));
   }
+}
+
+TEST_CASE("--columns all shows the other columns of the tables of ablate, which the text names") {
+  const Words words = {"--layers", "3", "--probe", "--format", "text"};
+  const std::string text = ablate(kLlama, kTreebank, words).out;
+  CHECK(
+      text.find("7 more columns (logit_change, direct_change, self_repair, estimate, importance, null_sets, "
+                "null_high): --columns all") != std::string::npos);
+  CHECK(text.find("4 more columns (estimate, importance, null_sets, null_high): --columns all") !=
+        std::string::npos);
+  Words more = words;
+  more.insert(more.end(), {"--columns", "all"});
+  const std::string all = ablate(kLlama, kTreebank, more).out;
+  for (const char* const column : {"logit_change", "direct_change", "self_repair", "importance", "null_high"})
+    CHECK_MESSAGE(all.find(std::string("  ") + column) != std::string::npos, all);
+  CHECK(all.find("--columns all") == std::string::npos);
 }
 
 TEST_CASE("ablate explains what it cannot do") {

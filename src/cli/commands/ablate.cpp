@@ -117,8 +117,8 @@ std::vector<model::HeadId> read_order(const std::string& given, const model::Mod
 }
 
 void add_ablation_options(Command& command, AblationOptions& options) {
-  Option steps = number("--steps", &options.steps,
-                        "For --sets keep: number of sets, from no head kept on", positive());
+  Option steps =
+      number("--steps", &options.steps, "For --sets keep: number of sets, from no head kept on", positive());
   steps.needs = "--order";
   command.add(
       "Removal",

@@ -283,7 +283,8 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
         std::ranges::find(settings.measures, "probe_ablation", &study::MeasureRow::name) !=
             settings.measures.end())
       fail(Status::bad_input,
-           "{}: the measure probe_ablation (--probe of attnctl ablate) needs a causal model, because it scores "
+           "{}: the measure probe_ablation (--probe of attnctl ablate) needs a causal model, because it "
+           "scores "
            "the next tokens of repeated random tokens; this model predicts masked tokens; leave it out",
            escaped(study.open.model.name()));
     settings.ablation = ablation_settings(scope, study.open, settings.selection);

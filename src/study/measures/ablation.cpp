@@ -460,7 +460,8 @@ void AblationMeasure::begin(const StudyBlock& block) {
   std::uint64_t beyond = 0;  // number of positions for which Substitute::row() repeats the last row
   for (std::size_t s = 0; (resampled || data.settings->by_position) && s < batch.sequences.size(); ++s) {
     std::size_t rows = 0;
-    for (const OwnedMatrix<float>& z : resampled ? donated[s].z : data.mean_z) rows = std::max(rows, z.rows());
+    for (const OwnedMatrix<float>& z : resampled ? donated[s].z : data.mean_z)
+      rows = std::max(rows, z.rows());
     beyond += std::max(batch.sequences[s].queries(), rows) - rows;
   }
   if (beyond > 0)
@@ -544,25 +545,19 @@ class CorpusAblation final : public AblationMeasure {
     for (std::size_t s = 0; s < sets_.size(); ++s) {
       const auto value = [&](std::size_t effect) { return means.mean(s, effect); };
       answers = answers || value(kAnswer);
-      const std::optional<double> logit = value(kLogit), direct = value(kDirect);
+      const std::array<Cell, 3> logits = logit_cells(means, s);
       const std::vector<Cell> null = null_cells(nulls.of(s));
       rows.push_back(row_of(set_cells(sets_[s]), means.sentences(), means.queries(), real_cell(means.loss()),
                             real_cell(value(kLoss)), interval_cells(means.interval(s, kLoss)),
                             real_cell(value(kDivergence)), interval_cells(means.interval(s, kDivergence)),
-                            real_cell(logit), real_cell(direct),
-                            logit && direct ? real_cell(*logit - *direct) : Cell(), real_cell(value(kAnswer)),
-                            interval_cells(means.interval(s, kAnswer)), real_cell(value(kEstimate)),
-                            real_cell(value(kImportance)), null));
+                            logits, real_cell(value(kAnswer)), interval_cells(means.interval(s, kAnswer)),
+                            real_cell(value(kEstimate)), real_cell(value(kImportance)), null));
       for (std::size_t h = 0; sets_[s].kind == "head" && h < shape_.heads.size(); ++h) {
         if (shape_.heads[h].id != sets_[s].heads.front()) continue;
         results.head_rows[h] = {real_cell(value(kLoss)), real_cell(value(kDivergence)), null.back()};
         results.ablated.resize(shape_.heads.size());
-        results.ablated[h] = {real_cell(value(kLoss)),
-                              means.interval(s, kLoss),
-                              null[1],
-                              null.back(),
-                              real_cell(direct),
-                              logit && direct ? real_cell(*logit - *direct) : Cell()};
+        results.ablated[h] = {
+            real_cell(value(kLoss)), means.interval(s, kLoss), null[1], null.back(), logits[1], logits[2]};
         grid[h] = real_cell(value(kLoss));
       }
     }
@@ -621,26 +616,38 @@ class CorpusAblation final : public AblationMeasure {
   }
 
  private:
+  /// Returns the cells of logit_change, direct_change and self_repair.
+  [[nodiscard]] static std::array<Cell, 3> logit_cells(const EffectMeans& means, std::size_t s) {
+    const std::optional<double> logit = means.mean(s, kLogit), direct = means.mean(s, kDirect);
+    return {real_cell(logit), real_cell(direct), logit && direct ? real_cell(*logit - *direct) : Cell()};
+  }
+
   void add_text(StudyResults& results, const EffectMeans& means, const NullSets& nulls, bool answers) const {
     results.text.emplace_back(TextLine{
         "Loss",
         fmt::format(": {:.3f} nats without any removal, over {} of {}", means.loss().value_or(kUndefined),
                     counted(means.queries(), "predicted token"), counted(means.sentences(), "sentence"))});
-    std::vector<Column> columns = {"set", "loss_change (95 % interval)", "divergence", "null_mean",
-                                   "p_value"};
+    std::vector<Column> columns = {"set",           "loss_change (95 % interval)",
+                                   "divergence",    "null_mean",
+                                   "p_value",       "logit_change",
+                                   "direct_change", "self_repair",
+                                   "estimate",      "importance",
+                                   "null_sets",     "null_high"};
     if (answers) columns.insert(columns.begin() + 3, "answer_change (95 % interval)");
     std::vector<std::vector<Cell>> rows;
     for (const std::size_t s : harmful_sets(means)) {
       const std::vector<Cell> null = null_cells(nulls.of(s));
-      std::vector<Cell>& row = rows.emplace_back(
-          row_of(sets_[s].name, interval_text(means.mean(s, kLoss), means.interval(s, kLoss)),
-                 real_cell(means.mean(s, kDivergence)), null[1], null[3]));
+      std::vector<Cell>& row = rows.emplace_back(row_of(
+          sets_[s].name, interval_text(means.mean(s, kLoss), means.interval(s, kLoss)),
+          real_cell(means.mean(s, kDivergence)), null[1], null[3], logit_cells(means, s),
+          real_cell(means.mean(s, kEstimate)), real_cell(means.mean(s, kImportance)), null[0], null[2]));
       if (answers)
         row.insert(row.begin() + 3, interval_text(means.mean(s, kAnswer), means.interval(s, kAnswer)));
     }
     if (!rows.empty())
-      results.text.emplace_back(TextTable{"Sets whose removal raises the loss most",
-                                          make_table("sets", std::move(columns), std::move(rows))});
+      results.text.emplace_back(TextTable{.title = "Sets whose removal raises the loss most",
+                                          .table = make_table("sets", std::move(columns), std::move(rows)),
+                                          .first_columns = answers ? 6 : 5});
   }
 
   /// Adds the curve of the loss over the number of heads that are kept (kind `keep`).
@@ -733,13 +740,18 @@ class ProbeAblation final : public AblationMeasure {
     for (const std::size_t s : harmful_sets(means)) {
       const std::vector<Cell> null = null_cells(nulls.of(s));
       shown.push_back(row_of(sets_[s].name, interval_text(means.mean(s, kLoss), means.interval(s, kLoss)),
-                             real_cell(controls.mean(s, kLoss)), null[1], null[3]));
+                             real_cell(controls.mean(s, kLoss)), null[1], null[3],
+                             real_cell(means.mean(s, kEstimate)), real_cell(means.mean(s, kImportance)),
+                             null[0], null[2]));
     }
     if (!shown.empty())
-      results.text.emplace_back(TextTable{
-          "Sets whose removal raises the loss on the second copy most",
-          make_table("sets", {"set", "loss_change (95 % interval)", "control_change", "null_mean", "p_value"},
-                     std::move(shown))});
+      results.text.emplace_back(
+          TextTable{.title = "Sets whose removal raises the loss on the second copy most",
+                    .table = make_table("sets",
+                                        {"set", "loss_change (95 % interval)", "control_change", "null_mean",
+                                         "p_value", "estimate", "importance", "null_sets", "null_high"},
+                                        std::move(shown)),
+                    .first_columns = 5});
     std::vector<Cell> of_heads(shape_.heads.size());
     std::vector<std::vector<Cell>> rows;
     for (std::size_t s = 0; s < sets_.size(); ++s) {
@@ -783,8 +795,9 @@ MeasureRow ablation_measure() {
           .make = make_measure<CorpusAblation>,
           .definitions = kAblationDefinitions,
           .on_request = true,
-          .annotation = "sentences with tokens to predict (a sentence with a mask token needs --answer and "
-                        "--wrong of attnctl ablate)"};
+          .annotation =
+              "sentences with tokens to predict (a sentence with a mask token needs --answer and "
+              "--wrong of attnctl ablate)"};
 }
 
 MeasureRow probe_ablation_measure() {
