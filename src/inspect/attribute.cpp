@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -72,6 +74,14 @@ class BestToken final : public forward::Observer {
   std::int64_t best_ = 0;
 };
 
+/// Adds a line about the parts that a table of kTextRows rows leaves out, if any. `all` is the number of
+/// parts, `rest` the sum of those that are left out, and `what` names a part.
+void add_rest(std::vector<PageBlock>& text, std::size_t all, double rest, std::string_view what) {
+  if (all <= kTextRows) return;
+  text.emplace_back(TextLine{"", fmt::format("{}, which add up to {:.3f}: --format json",
+                                             counted(all - kTextRows, fmt::format("more {}", what)), rest)});
+}
+
 /// Returns the cells of the columns writer, component, layer, head and name.
 std::vector<Cell> writer_cells(const model::ModelConfig& config, const causal::Writer* writer) {
   if (writer == nullptr) return row_of("constant", Cell(), Cell(), Cell(), Cell());
@@ -109,11 +119,17 @@ void add_logits(const model::Model& model, const tokenizer::Vocabulary& vocabula
     std::ranges::stable_sort(order, std::ranges::greater(),
                              [](const auto& each) { return std::abs(each.first); });
     std::vector<std::vector<Cell>> shown;
-    for (std::size_t i = 0; i < std::min(order.size(), kTextRows); ++i)
-      shown.push_back(row_of(writer_name(config, parts.writers, order[i].second), order[i].first));
+    double rest = 0;
+    for (const auto& [value, writer] : order) {
+      if (shown.size() == kTextRows)
+        rest += value;
+      else
+        shown.push_back(row_of(writer_name(config, parts.writers, writer), value));
+    }
     results.text.emplace_back(TextTable{
         fmt::format("Parts of the logit of {} ({:.3f}) at position {}", in_quotes(token), sum, position),
         make_table("logits", {"writer", "contribution"}, std::move(shown))});
+    add_rest(results.text, order.size(), rest, "writer");
   }
   results.add_table("logit_part", make_table("logits", std::move(columns), std::move(rows)));
 }
@@ -138,13 +154,19 @@ void add_score(const model::Model& model, const causal::RecordedSequence& record
   std::ranges::stable_sort(order, std::ranges::greater(),
                            [](const auto& each) { return std::abs(each.first); });
   std::vector<std::vector<Cell>> shown;
-  for (std::size_t i = 0; i < std::min(order.size(), kTextRows); ++i)
-    shown.push_back(row_of(writer_name(config, parts.query_writers, order[i].second.first),
-                           writer_name(config, parts.key_writers, order[i].second.second), order[i].first));
+  double rest = 0;
+  for (const auto& [value, pair] : order) {
+    if (shown.size() == kTextRows)
+      rest += value;
+    else
+      shown.push_back(row_of(writer_name(config, parts.query_writers, pair.first),
+                             writer_name(config, parts.key_writers, pair.second), value));
+  }
   results.text.emplace_back(
       TextTable{fmt::format("Parts of the score of head {} from position {} to {} ({:.3f})", name,
                             score.query, score.key, sum),
                 make_table("scores", {"query_writer", "key_writer", "contribution"}, std::move(shown))});
+  add_rest(results.text, order.size(), rest, "pair");
 }
 
 Column contribution_column(std::string_view of) {
@@ -199,7 +221,7 @@ class PatternTables {
     columns.push_back(contribution_column("patterns"));
     results.add_table("pattern_part", make_table("patterns", std::move(columns), std::move(rows_)));
     results.add_table("pattern_layer", layers);
-    for (TextTable& table : text_) results.text.emplace_back(std::move(table));
+    std::ranges::move(text_, std::back_inserter(results.text));
     HeatmapPage page;
     page.title = "Integrated Gradients of Patterns";
     page.subtitle = results.subtitle;
@@ -247,14 +269,20 @@ class PatternTables {
     std::ranges::stable_sort(pairs, std::ranges::greater(),
                              [](const Pair& pair) { return std::abs(pair.part); });
     std::vector<std::vector<Cell>> shown;
-    for (std::size_t i = 0; i < std::min(pairs.size(), kTextRows); ++i) {
-      shown.push_back(row(pairs[i]));
+    double rest = 0;
+    for (const Pair& pair : pairs) {
+      if (shown.size() == kTextRows) {
+        rest += pair.part;
+        continue;
+      }
+      shown.push_back(row(pair));
       shown.back().erase(shown.back().begin());
     }
-    text_.push_back(
-        {fmt::format("Parts of the pattern of head {} ({:.3f})", name, sum),
-         make_table("patterns", {"query", "query_token", "key", "key_token", "weight", "contribution"},
-                    std::move(shown))});
+    text_.emplace_back(TextTable{
+        fmt::format("Parts of the pattern of head {} ({:.3f})", name, sum),
+        make_table("patterns", {"query", "query_token", "key", "key_token", "weight", "contribution"},
+                   std::move(shown))});
+    add_rest(text_, pairs.size(), rest, "weight");
     std::vector<double> values;
     for (const float part : head.parts.values()) values.push_back(double{part});
     heatmaps_.push_back({name, "Key", "Query", request_.input.tokens, request_.input.tokens,
@@ -268,7 +296,7 @@ class PatternTables {
   double log_probability_ = 0;
   std::vector<LayerSum> layers_;
   std::vector<std::vector<Cell>> head_rows_, rows_;
-  std::vector<TextTable> text_;
+  std::vector<PageBlock> text_;
   std::vector<Heatmap> heatmaps_;
 };
 

@@ -237,6 +237,9 @@ class Patcher {
         make_table("patches",
                    {"head", "part", "position", "token", "metric", "effect", "estimate", "grad_drop"},
                    std::move(top))});
+    if (order.size() > kTextRows)
+      results.text.emplace_back(
+          TextLine{"", counted(order.size() - kTextRows, "more patch", "more patches") + ": --format json"});
     results.add_table("patch", make_table("patches", std::move(all), std::move(rows)));
     HeatmapPage page = heads_page(results, "patches.effect");
     page.title = "Effect of Patching Heads";

@@ -328,6 +328,12 @@ TEST_CASE("--columns all shows the other columns of the tables of ablate, which 
   CHECK(all.find("--columns all") == std::string::npos);
 }
 
+TEST_CASE("the text of ablate says how many sets it leaves out") {
+  const std::string text =
+      ablate(kLlama, kTreebank, {"--layers", "2,3", "--sets", "pair", "--format", "text"}).out;
+  CHECK_MESSAGE(text.find("\n8 more sets with smaller changes: --format json\n") != std::string::npos, text);
+}
+
 TEST_CASE("ablate explains what it cannot do") {
   const TempDir folder;
   const std::string bad = (folder.path() / "bad.json").string();

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
@@ -82,6 +85,27 @@ TEST_CASE("the picture of attribute has one heatmap of all heads per token") {
   CHECK(svg.find(">\u0120cat<") != std::string::npos);
   CHECK(svg.find(">\u0120one<") != std::string::npos);
   CHECK(svg.find("\u0120cat 0.0") == std::string::npos);
+}
+
+TEST_CASE("the tables of attribute name the number and the sum of the parts that they leave out") {
+  const auto run = [](const std::string& format) {
+    return attribute(kLlama, {"--text", kText, "--score", "3.1:7:5", "--patterns", "3.1", "--format", format})
+        .out;
+  };
+  const std::string text = run("text");
+  const json document = json::parse(run("json"));
+  for (const auto& [table, what] :
+       {std::pair("logits", "writers"), std::pair("scores", "pairs"), std::pair("patterns", "weights")}) {
+    std::vector<double> parts;
+    for (const json& part : document[table]) parts.push_back(part["contribution"]);
+    std::ranges::sort(parts, std::ranges::greater(), [](double part) { return std::abs(part); });
+    double rest = 0;
+    for (std::size_t i = 15; i < parts.size(); ++i) rest += parts[i];
+    const std::string line = fmt::format("{} more {}, which add up to ", parts.size() - 15, what);
+    const std::size_t place = text.find(line);
+    REQUIRE_MESSAGE(place != std::string::npos, text);
+    CHECK(std::abs(std::stod(text.substr(place + line.size())) - rest) < 0.001);
+  }
 }
 
 TEST_CASE("attribute explains what it cannot do") {

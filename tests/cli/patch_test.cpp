@@ -81,6 +81,13 @@ TEST_CASE("a patch draws the effects by layer and head, and writes tables") {
   CHECK(run_attnctl(words).out.starts_with("from,to,via,metric,change,effect\r\n0.0,1.1,query,"));
 }
 
+TEST_CASE("the text of patch says how many patches it leaves out") {
+  Words words = with({"--parts", "pattern,value", "--format", "text"});
+  words.insert(words.begin(), {"patch", kLlama});
+  const std::string text = run_attnctl(words).out;
+  CHECK_MESSAGE(text.ends_with("\n12 more patches: --format json\n"), text);
+}
+
 TEST_CASE("patch explains what it cannot do") {
   struct Row {
     std::string model;

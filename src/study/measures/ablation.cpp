@@ -393,16 +393,28 @@ class AblationMeasure : public Measure {
                   real_cell(static_cast<double>(1 + nulls.at_least) / static_cast<double>(1 + nulls.count)));
   }
 
-  /// Returns the indices of the sets that are shown as text, without random ones: those with the largest
-  /// change of the loss.
+  /// Returns the indices of the sets that are not random, from the largest change of the loss to the
+  /// smallest.
   [[nodiscard]] std::vector<std::size_t> harmful_sets(const EffectMeans& means) const {
     std::vector<std::size_t> found;
     for (std::size_t s = 0; s < sets_.size(); ++s)
       if (sets_[s].kind != "random" && means.mean(s, kLoss)) found.push_back(s);
     std::ranges::stable_sort(found, std::ranges::greater(),
                              [&](std::size_t s) { return means.mean(s, kLoss); });
-    found.resize(std::min(found.size(), kTextSets));
     return found;
+  }
+  /// Adds the first kTextSets rows of a table of sets, and a line with the number of the others.
+  static void add_sets(StudyResults& results, std::string title, std::vector<Column> columns,
+                       std::size_t first_columns, std::vector<std::vector<Cell>> rows) {
+    if (rows.empty()) return;
+    const std::size_t all = rows.size();
+    rows.resize(std::min(all, kTextSets));
+    results.text.emplace_back(TextTable{.title = std::move(title),
+                                        .table = make_table("sets", std::move(columns), std::move(rows)),
+                                        .first_columns = first_columns});
+    if (all > kTextSets)
+      results.text.emplace_back(
+          TextLine{"", counted(all - kTextSets, "more set") + " with smaller changes: --format json"});
   }
 
   std::vector<RemovedSet> sets_;
@@ -644,10 +656,8 @@ class CorpusAblation final : public AblationMeasure {
       if (answers)
         row.insert(row.begin() + 3, interval_text(means.mean(s, kAnswer), means.interval(s, kAnswer)));
     }
-    if (!rows.empty())
-      results.text.emplace_back(TextTable{.title = "Sets whose removal raises the loss most",
-                                          .table = make_table("sets", std::move(columns), std::move(rows)),
-                                          .first_columns = answers ? 6 : 5});
+    add_sets(results, "Sets whose removal raises the loss most", std::move(columns), answers ? 6 : 5,
+             std::move(rows));
   }
 
   /// Adds the curve of the loss over the number of heads that are kept (kind `keep`).
@@ -744,14 +754,10 @@ class ProbeAblation final : public AblationMeasure {
                              real_cell(means.mean(s, kEstimate)), real_cell(means.mean(s, kImportance)),
                              null[0], null[2]));
     }
-    if (!shown.empty())
-      results.text.emplace_back(
-          TextTable{.title = "Sets whose removal raises the loss on the second copy most",
-                    .table = make_table("sets",
-                                        {"set", "loss_change (95 % interval)", "control_change", "null_mean",
-                                         "p_value", "estimate", "importance", "null_sets", "null_high"},
-                                        std::move(shown)),
-                    .first_columns = 5});
+    add_sets(results, "Sets whose removal raises the loss on the second copy most",
+             {"set", "loss_change (95 % interval)", "control_change", "null_mean", "p_value", "estimate",
+              "importance", "null_sets", "null_high"},
+             5, std::move(shown));
     std::vector<Cell> of_heads(shape_.heads.size());
     std::vector<std::vector<Cell>> rows;
     for (std::size_t s = 0; s < sets_.size(); ++s) {
