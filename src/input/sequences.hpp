@@ -62,6 +62,8 @@ class TextEncoder {
   /// the text. Throws the errors of encode(), and Error(bad_input) if there is no start token.
   [[nodiscard]] Sequence encode_target(std::string text);
 
+  [[nodiscard]] bool has_tokenizer() const { return !origin_.empty(); }
+
   std::optional<std::size_t> most;  // if set, encode() shortens texts of more tokens to this number
   TextChecks checks;                // counts of all texts that were encoded so far
 

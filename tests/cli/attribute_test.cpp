@@ -117,6 +117,12 @@ TEST_CASE("attribute explains what it cannot do") {
   };
   const std::vector<Row> rows = {
       {kLlama, {}, 2, "--text: need a text (--text TEXT) or token ids (--text-ids IDS)"},
+      {kLlama, {"--text", kText, "--text-ids", "1,2"}, 2, "--text and --text-ids: got both"},
+      {kLlama, {"--text", ""}, 2, "--text: the text is empty"},
+      {kLlama,
+       {"--text", kText, "--token", "cat"},
+       2,
+       "or a token of the vocabulary; \" cat\", with a space before it, is one token"},
       {kLlama, {"--text", kText, "--position", "99"}, 3, "--position: got 99"},
       {kLlama, {"--text", kText, "--steps", "4"}, 2, "--steps requires --patterns"},
       {kLlama, {"--text", kText, "--score", "3.1:7"}, 2, "need HEAD:QUERY:KEY"},

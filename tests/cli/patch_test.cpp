@@ -97,6 +97,12 @@ TEST_CASE("patch explains what it cannot do") {
   };
   const std::vector<Row> rows = {
       {kLlama, {"--clean", "one cat"}, 2, "--corrupt: need a text (--corrupt TEXT) or token ids"},
+      {kLlama, {"--clean", "one cat", "--clean-ids", "1,2"}, 2, "--clean and --clean-ids: got both"},
+      {ATTNCTL_SOURCE_DIR "/data/attention-demo.json", {"--clean", "a"}, 3, "give --clean-ids 1,2,3"},
+      {ATTNCTL_SOURCE_DIR "/data/attention-demo.json",
+       {"--clean-ids", "0,1", "--corrupt-ids", "1,0", "--answer", "a", "--wrong", "b"},
+       3,
+       "no tokenizer, so --answer \"a\" has no token"},
       {kLlama, {"--clean", "one cat", "--corrupt", "one"}, 3, "need texts of equally many tokens"},
       {kLlama, {"--clean", "one cat", "--corrupt", "one cat"}, 3, "name two tokens whose logits to compare"},
       {kLlama, with({"--path", "1.0"}), 2, "need FROM->TO"},

@@ -259,10 +259,18 @@ void add_target_input_options(Command& command, SingleInput& target) {
 
 input::Sequence single_input(const SingleInput& given, const SingleInput& target, OpenModel& open) {
   const std::string& name = given.name;
-  if (given.text.has_value() == given.ids.has_value())
+  const std::optional<std::string>& text = given.text;
+  if (text && given.ids) fail(Status::usage, "--{0} and --{0}-ids: got both; give only one of them", name);
+  if (!text && !given.ids)
     fail(Status::usage, "--{0}: need a text (--{0} TEXT) or token ids (--{0}-ids IDS)", name);
+  if (text && text->empty()) fail(Status::usage, "--{}: the text is empty; need at least one word", name);
+  if (text && !open.encoder.has_tokenizer())
+    fail(Status::bad_input,
+         "{0}: no tokenizer, so --{1} cannot be read; give --{1}-ids 1,2,3, or a model directory with a "
+         "tokenizer",
+         escaped(open.model.name()), name);
   if (target.text && target.ids)
-    fail(Status::usage, "--{0}-text and --{0}-ids: need only one of them", target.name);
+    fail(Status::usage, "--{0}-text and --{0}-ids: got both; give only one of them", target.name);
   const model::ModelConfig& config = open.model.config();
   input::Batch batch;
   if (given.text) {
@@ -291,15 +299,27 @@ input::Sequence single_input(const SingleInput& given, const SingleInput& target
 
 std::int64_t answer_token(const std::string& option, const std::string& text, OpenModel& open) {
   if (const auto id = open.vocabulary.id(text)) return *id;
-  const input::Sequence sequence = open.encoder.encode({.id = "", .text = text, .pair = {}, .words = {}});
-  std::vector<std::int64_t> ids;
-  for (std::size_t i = 0; i < sequence.ids.size(); ++i)
-    if (sequence.special.empty() || sequence.special[i] == 0) ids.push_back(sequence.ids[i]);
+  if (!open.encoder.has_tokenizer())
+    fail(Status::bad_input,
+         "{}: no tokenizer, so {} {} has no token; give a model directory with a tokenizer",
+         escaped(open.model.name()), option, in_quotes(text));
+  const auto ids_of = [&](const std::string& of) {
+    const input::Sequence sequence = open.encoder.encode({.id = "", .text = of, .pair = {}, .words = {}});
+    std::vector<std::int64_t> ids;
+    for (std::size_t i = 0; i < sequence.ids.size(); ++i)
+      if (sequence.special.empty() || sequence.special[i] == 0) ids.push_back(sequence.ids[i]);
+    return ids;
+  };
+  const std::vector<std::int64_t> ids = ids_of(text);
   if (ids.size() == 1) return ids.front();
   std::vector<std::string> tokens;
   for (const std::int64_t id : ids) tokens.push_back(in_quotes(open.vocabulary.token(id).value_or("")));
-  fail(Status::usage, "{} {}: got {} ({}), need a text of one token, or a token of the vocabulary", option,
-       in_quotes(text), counted(ids.size(), "token"), shown(fmt::format("{}", fmt::join(tokens, " "))));
+  const std::string spaced = " " + text;
+  fail(Status::usage, "{} {}: got {} ({}), need a text of one token, or a token of the vocabulary{}", option,
+       in_quotes(text), counted(ids.size(), "token"), shown(fmt::format("{}", fmt::join(tokens, " "))),
+       ids_of(spaced).size() == 1
+           ? fmt::format("; {}, with a space before it, is one token", in_quotes(spaced))
+           : "");
 }
 
 input::InputFormat input_format(const std::string& path, const InputOptions& options) {

@@ -81,12 +81,13 @@ struct SingleInput {
 /// Adds --target-text and --target-ids for a command of one input per run.
 void add_target_input_options(Command& command, SingleInput& target);
 /// Returns one input with its target, complete and checked for the model. Throws Error(usage) unless one of
-/// both options of the input is given, and one of both options of the target if the model has a decoder.
+/// both options of the input is given (a text must not be empty), and one of both options of the target if the
+/// model has a decoder. Throws Error(bad_input) for a text if the model has no tokenizer, or for a wrong id.
 [[nodiscard]] input::Sequence single_input(const SingleInput& input, const SingleInput& target,
                                            OpenModel& open);
 
 /// Returns the id of a token of the vocabulary, or of a text that is one token. Throws Error(usage), which
-/// names `option`, for any other text.
+/// names `option`, for any other text, and Error(bad_input) if the model has no tokenizer.
 [[nodiscard]] std::int64_t answer_token(const std::string& option, const std::string& text, OpenModel& open);
 
 /// Returns the format of --input-format, if given; otherwise that of the extension of `path` before .gz or
