@@ -356,7 +356,7 @@ namespace {
 /// Adds the table causal_roles, each role beside what removing its head does, and as text the roles that the
 /// removal does not confirm.
 void add_causal_roles(StudyResults& results, const std::vector<HeadRole>& roles, const StudyShape& shape) {
-  if (results.ablated.empty() || roles.empty()) return;
+  if (results.ablated.empty()) return;
   std::vector<std::vector<Cell>> rows, unconfirmed;
   for (const HeadRole& role : roles) {
     const AblatedHead& head = results.ablated.at(role.evidence.head);
@@ -374,9 +374,11 @@ void add_causal_roles(StudyResults& results, const std::vector<HeadRole>& roles,
                                    text_cell(role.evidence.detail), real_cell(role.evidence.score),
                                    head.loss_change, head.null_mean));
   }
-  results.text.emplace_back(TextLine{
-      "Roles and removal", fmt::format(": removing the head confirms {} of {}",
-                                       rows.size() - unconfirmed.size(), counted(rows.size(), "role"))});
+  results.text.emplace_back(
+      TextLine{"Roles and removal",
+               rows.empty() ? ": no head has a role"
+                            : fmt::format(": removing the head confirms {} of {}",
+                                          rows.size() - unconfirmed.size(), counted(rows.size(), "role"))});
   if (!unconfirmed.empty())
     results.text.emplace_back(
         TextTable{"Roles that removing the head does not confirm",

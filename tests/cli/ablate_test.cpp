@@ -334,10 +334,25 @@ TEST_CASE("the text of ablate says how many sets it leaves out") {
   CHECK_MESSAGE(text.find("\n8 more sets with smaller changes: --format json\n") != std::string::npos, text);
 }
 
+TEST_CASE("study --causal computes the roles, and has an empty table if no head has one") {
+  const auto run = [](const std::string& heads) {
+    const RunResult result = run_attnctl({"study", kLlama, "--input", kTreebank, "--measures", "positional",
+                                          "--causal", "--heads", heads, "--format", "json", "--quiet"});
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    return json::parse(result.out);
+  };
+  CHECK(run("1.0,1.1")["causal_roles"].size() == 2);
+  const json none = run("3.0,3.1");
+  CHECK(none["causal_roles"] == json::array());
+  CHECK(schema_breaches(json::parse(cli::schema_text("study")), none) == Words{});
+}
+
 TEST_CASE("ablate explains what it cannot do") {
   const TempDir folder;
   const std::string bad = (folder.path() / "bad.json").string();
   write_file(bad, R"({"a": "0.0"})");
+  const std::string heads = (folder.path() / "heads.json").string();
+  write_file(heads, ablate(kLlama, kTreebank, {"--heads", "0.0", "--format", "json"}).out);
   struct Row {
     std::string model;
     Words more;
@@ -348,6 +363,7 @@ TEST_CASE("ablate explains what it cannot do") {
       {kLlama, {"--sets", "group"}, 2, "--sets group: needs --groups FILE"},
       {kLlama, {"--sets", "keep"}, 2, "--sets keep: needs --order FILE:COLUMN"},
       {kLlama, {"--groups", bad}, 3, "need a list of heads such as"},
+      {kLlama, {"--groups", heads}, 3, "the document has no list \"roles\"; need the JSON document of"},
       {kLlama, {"--order", bad}, 2, "need FILE:COLUMN"},
       {kLlama, {"--order", bad + ":x"}, 3, "has no list \"heads\""},
       {kLlama, {"--by-position", "--replace", "zero"}, 2, "only --replace mean uses it"},

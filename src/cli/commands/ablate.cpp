@@ -58,6 +58,11 @@ std::vector<study::NamedHeads> read_groups(const std::string& path, const model:
       std::vector<std::string>& heads = named[place->second].second;
       if (std::ranges::find(heads, head) == heads.end()) heads.push_back(head);
     }
+  } else if (document.is_object() && document.contains("schema")) {
+    fail(Status::bad_input,
+         "{}: the document has no list \"roles\"; need the JSON document of attnctl study with the measure "
+         "roles, or {{\"NAME\": [\"0.1\", \"2.3\"]}}",
+         escaped(path));
   } else if (document.is_object()) {
     for (const auto& [name, list] : document.items()) {
       const auto is_text = [](const auto& item) { return item.is_string(); };

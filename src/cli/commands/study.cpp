@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -40,7 +41,7 @@ std::string order_measures() {
 std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
   std::vector<const study::MeasureRow*> measures = study::parse_measures(scope.measures);
   if (scope.causal) {
-    measures.push_back(study::parse_measures("ablation").front());
+    std::ranges::move(study::parse_measures("roles,ablation"), std::back_inserter(measures));
     std::ranges::sort(measures);  // in the order of the catalogue
     measures.erase(std::unique(measures.begin(), measures.end()), measures.end());
   }
@@ -186,8 +187,8 @@ void add_study_scope(Command& command, StudyScope& scope) {
         .type = "LIST",
         .offered = names},
        {"--causal", &scope.causal,
-        "Also compute the measure ablation: remove each head, and show every role beside what that does to "
-        "the loss (docs/causal.md)"},
+        "Also compute the measures roles and ablation: remove each head, and show every role beside what "
+        "that does to the loss (docs/causal.md)"},
        number("--seed", &scope.settings.seed, "Seed of the random numbers that some measures use"),
        {"--fold-subtypes", &scope.settings.fold_subtypes,
         "For the measure syntax: ignore the subtypes of relations, so that nsubj:pass counts as nsubj"},
