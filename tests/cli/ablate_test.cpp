@@ -2,6 +2,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -211,6 +212,26 @@ TEST_CASE("keeping more heads of a good order lowers the loss, and all heads giv
   CHECK(kept[0]["ordered"] > kept[4]["ordered"]);
 }
 
+TEST_CASE("--order takes every number that ablate has for a head") {
+  const TempDir folder;
+  const std::string heads = (folder.path() / "heads.json").string(),
+                    groups = (folder.path() / "groups.json").string();
+  REQUIRE(ablate(kLlama, kTreebank, {"--layers", "0,1", "--sets", "head,layer", "-o", heads}).status == 0);
+  std::map<double, std::string, std::greater<>> ranked;  // by importance
+  for (const json& record : json::parse(slurp(heads))["ablation"])
+    if (record["kind"] == "head") ranked[record["importance"]] = record["name"];
+  json others = json::array();
+  for (const auto& [importance, name] : ranked)
+    if (name != ranked.begin()->second) others.push_back(name);
+  REQUIRE(others.size() == 7);
+  write_file(groups, json{{"others", others}}.dump());
+  const json document = ablation(kLlama, kTreebank,
+                                 {"--layers", "0,1", "--sets", "group,keep", "--groups", groups, "--order",
+                                  heads + ":importance", "--steps", "8"});
+  CHECK(record_of(document["ablation"], "keep 1")["loss_change"] ==
+        record_of(document["ablation"], "others")["loss_change"]);
+}
+
 TEST_CASE("threads, shards, checkpoints and their order do not change a byte of an ablation") {
   const TempDir folder;
   const auto path = [&](const std::string& name) { return (folder.path() / name).string(); };
@@ -366,6 +387,8 @@ TEST_CASE("ablate explains what it cannot do") {
       {kLlama, {"--groups", heads}, 3, "the document has no list \"roles\"; need the JSON document of"},
       {kLlama, {"--order", bad}, 2, "need FILE:COLUMN"},
       {kLlama, {"--order", bad + ":x"}, 3, "has no list \"heads\""},
+      {kLlama, {"--order", heads + ":los"}, 3, "no head has a number in the column \"los\""},
+      {kLlama, {"--order", heads + ":los"}, 3, "need one of divergence, divergence_high"},
       {kLlama, {"--by-position", "--replace", "zero"}, 2, "only --replace mean uses it"},
       {kLlama, {"--mean-from", kCorpus, "--replace", "zero"}, 2, "--replace zero uses no corpus"},
       {kLlama, {"--answer", "the cat", "--wrong", "dog"}, 2, "need a text of one token"},

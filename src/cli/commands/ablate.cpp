@@ -2,7 +2,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -87,8 +89,26 @@ std::vector<study::NamedHeads> read_groups(const std::string& path, const model:
   return groups;
 }
 
-/// Returns the selected heads in the order of --order FILE:COLUMN: a column of the list `heads` of a
-/// document, from the largest value to the smallest. Heads without a value come last.
+/// The numbers of heads in the lists of a document, by the name of the column, then by the head.
+using HeadNumbers = std::map<std::string, std::map<std::string, double>>;
+
+/// Adds the columns of a list of records that have one number per head. Keeps the columns of earlier lists.
+void add_numbers(const nlohmann::ordered_json& rows, HeadNumbers& numbers) {
+  HeadNumbers found;
+  std::set<std::string> repeated;  // columns with several numbers of one head
+  for (const auto& row : rows) {
+    if (!row.is_object() || !row.contains("name") || !row["name"].is_string()) continue;
+    const auto head = row["name"].get<std::string>();
+    for (const auto& [column, value] : row.items())
+      if (value.is_number() && !found[column].emplace(head, value.template get<double>()).second)
+        repeated.insert(column);
+  }
+  for (auto& [column, values] : found)
+    if (!repeated.contains(column)) numbers.try_emplace(column, std::move(values));
+}
+
+/// Returns the selected heads in the order of --order FILE:COLUMN: a column of the list `heads` or `ablation`
+/// of a document, from the largest value to the smallest. Heads without a value come last.
 std::vector<model::HeadId> read_order(const std::string& given, const model::ModelConfig& config,
                                       const forward::Selection& selection) {
   const std::size_t colon = given.rfind(':');
@@ -97,25 +117,24 @@ std::vector<model::HeadId> read_order(const std::string& given, const model::Mod
          in_quotes(given));
   const std::string path = given.substr(0, colon), column = given.substr(colon + 1);
   const nlohmann::ordered_json document = read_document(path);
-  const auto* const rows = rows_of(document, "heads");
-  if (rows == nullptr)
+  HeadNumbers numbers;
+  for (const char* const table : {"heads", "ablation", "probe_ablation"})
+    if (const auto* const rows = rows_of(document, table)) add_numbers(*rows, numbers);
+  if (numbers.empty())
     fail(Status::bad_input,
-         "{}: the document has no list \"heads\"; need the JSON of attnctl analyze, weights, study or ablate",
+         "{}: the document has no list \"heads\" with a number per head; need the JSON of attnctl analyze, "
+         "weights, study or ablate",
          escaped(path));
-  std::map<std::string, double> values;
-  for (const auto& row : *rows) {
-    if (!row.is_object() || !row.contains("name") || !row["name"].is_string()) continue;
-    const auto found = row.find(column);
-    if (found != row.end() && found->is_number())
-      values[row["name"].get<std::string>()] = found->get<double>();
+  const auto values = numbers.find(column);
+  if (values == numbers.end()) {
+    const auto name = [](const auto& each) { return std::string_view(each.first); };
+    fail(Status::bad_input, "{}: no head has a number in the column {}{}; need one of {}", escaped(path),
+         in_quotes(column), did_you_mean(column, numbers, name), escaped(join_texts(numbers, name)));
   }
-  if (values.empty())
-    fail(Status::bad_input, "{}: no head has a number in the column {}; give another column", escaped(path),
-         in_quotes(column));
   std::vector<model::HeadId> order = selection.heads;
   const auto value_of = [&](model::HeadId id) {
-    const auto found = values.find(model::head_name(config, id));
-    return found == values.end() ? -std::numeric_limits<double>::infinity() : found->second;
+    const auto found = values->second.find(model::head_name(config, id));
+    return found == values->second.end() ? -std::numeric_limits<double>::infinity() : found->second;
   };
   std::ranges::stable_sort(order, std::ranges::greater(), value_of);
   return order;
@@ -152,7 +171,8 @@ void add_ablation_options(Command& command, AblationOptions& options) {
         "FILE"},
        {"--order", &options.order,
         "Order of the heads for --sets keep: a JSON document of attnctl and a column of its heads, such as "
-        "heads.json:loss_change; the head with the largest value is kept longest; adds keep to --sets",
+        "heads.json:loss_change or heads.json:importance; the head with the largest value is kept longest; "
+        "adds keep to --sets",
         "FILE:COLUMN"},
        steps,
        number("--null-sets", &options.null_sets,
