@@ -349,6 +349,18 @@ TEST_CASE("--columns all shows the other columns of the tables of ablate, which 
   CHECK(all.find("--columns all") == std::string::npos);
 }
 
+TEST_CASE("ablate draws the sets that are not heads") {
+  const TempDir folder;
+  const std::string picture = (folder.path() / "sets.svg").string();
+  const RunResult result =
+      ablate(kLlama, kTreebank, {"--sets", "layer,mlp", "--null-sets", "2", "-o", picture});
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  const std::string svg = slurp(picture);
+  for (const char* const label : {"layer 0", "mlp 3", "change of the loss (nats)"})
+    CHECK(svg.find(label) != std::string::npos);
+  CHECK(svg.find("random") == std::string::npos);
+}
+
 TEST_CASE("the text of ablate says how many sets it leaves out") {
   const std::string text =
       ablate(kLlama, kTreebank, {"--layers", "2,3", "--sets", "pair", "--format", "text"}).out;

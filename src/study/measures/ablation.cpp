@@ -581,6 +581,7 @@ class CorpusAblation final : public AblationMeasure {
           {"ablation", head_page(shape_, "Change of the loss without the head", "nats", grid)});
     }
     add_kept(results, means, nulls);
+    if (results.pictures.empty()) add_bars(results, means);
     add_table(results, "ablation", "ablation",
               {"component",
                "layer",
@@ -658,6 +659,26 @@ class CorpusAblation final : public AblationMeasure {
     }
     add_sets(results, "Sets whose removal raises the loss most", std::move(columns), answers ? 6 : 5,
              std::move(rows));
+  }
+
+  /// Adds a picture of the changes of the loss. It has room for the labels of kDrawnSets bars.
+  void add_bars(StudyResults& results, const EffectMeans& means) const {
+    std::vector<std::vector<Cell>> rows;
+    for (const std::size_t s : harmful_sets(means))
+      rows.push_back(row_of(sets_[s].name, real_cell(means.mean(s, kLoss))));
+    if (rows.empty()) return;
+    constexpr std::size_t kDrawnSets = 16;
+    rows.resize(std::min(rows.size(), kDrawnSets));
+    ChartPage page{"Sets whose removal raises the loss most",
+                   make_table("sets", {"set", "loss_change"}, std::move(rows)),
+                   {}};
+    page.charts.push_back({.title = "",
+                           .x = "set",
+                           .y = {"loss_change"},
+                           .x_axis = "removed set",
+                           .y_axis = "change of the loss (nats)",
+                           .bars = true});
+    results.pictures.push_back({"sets", std::move(page)});
   }
 
   /// Adds the curve of the loss over the number of heads that are kept (kind `keep`).
