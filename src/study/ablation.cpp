@@ -147,6 +147,7 @@ std::vector<RemovedSet> removed_sets(const model::ModelConfig& config, const for
           Status::limit,
           "--sets: the limit is {} sets; select fewer heads with --heads or --layers, or fewer kinds of sets",
           kMostSets);
+    set.head_names = joined_names(config, set.heads);
     sets.push_back(std::move(set));
   };
   const auto add_random = [&](const std::vector<model::HeadId>& of) {

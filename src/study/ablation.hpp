@@ -28,8 +28,9 @@ struct RemovedSet {
   std::vector<model::HeadId> heads;
   std::vector<std::uint64_t> mlps;  // layers
   std::int64_t null_of = -1;        // of a random set, the index of the set that it is compared with
+  std::string head_names = {};      // "2.1+2.3"; empty without heads
 
-  auto parts() { return std::tie(name, kind, null_of); }
+  auto parts() { return std::tie(name, kind, null_of, head_names); }
 };
 
 /// A group of heads with a name, from --groups.

@@ -119,6 +119,11 @@ TEST_CASE("heads are compared with the other heads, and groups with random sets 
     CHECK(record["removed"].get<int>() >= 2);
   }
   CHECK(drawn.size() == 6);  // four layers and two groups
+  CHECK(record_of(document["ablation"], "early")["heads"] == "0.0+0.2+1.0");
+  CHECK(record_of(document["ablation"], "layer 1")["heads"] == "1.0+1.1+1.2+1.3");
+  const std::string random = record_of(document["ablation"], "random 0 for layer 1")["heads"];
+  CHECK(std::ranges::count(random, '+') == 3);
+  CHECK(random != "1.0+1.1+1.2+1.3");
   for (const auto& each : drawn) {
     const std::string& set = each.first;
     const std::vector<double>& nulls = each.second;
@@ -337,9 +342,9 @@ TEST_CASE("--columns all shows the other columns of the tables of ablate, which 
   const Words words = {"--layers", "3", "--probe", "--format", "text"};
   const std::string text = ablate(kLlama, kTreebank, words).out;
   CHECK(
-      text.find("7 more columns (logit_change, direct_change, self_repair, estimate, importance, null_sets, "
-                "null_high): --columns all") != std::string::npos);
-  CHECK(text.find("4 more columns (estimate, importance, null_sets, null_high): --columns all") !=
+      text.find("8 more columns (logit_change, direct_change, self_repair, estimate, importance, null_sets, "
+                "null_high, heads): --columns all") != std::string::npos);
+  CHECK(text.find("5 more columns (estimate, importance, null_sets, null_high, heads): --columns all") !=
         std::string::npos);
   Words more = words;
   more.insert(more.end(), {"--columns", "all"});

@@ -44,6 +44,7 @@ constexpr auto kAblationDefinitions = std::to_array<Definition>({
     {"p_value", "", "(0, 1]", "uniform if the set is like the null sets",
      "(1 + number of null sets with at least this loss_change) / (1 + null_sets)", "Phipson and Smyth 2010"},
     {"set", "", "", "", "the heads or MLPs that are removed together"},
+    {"ablation.heads", "", "", "", "the heads of the set, joined by +; empty for an MLP"},
     {"ablation.kind", "", "", "",
      "head, pair, layer, mlp, group, keep (all other heads are removed) or random"},
     {"removed", "", "from 1", "", "number of heads and MLPs that are removed"},
@@ -563,7 +564,8 @@ class CorpusAblation final : public AblationMeasure {
                             real_cell(value(kLoss)), interval_cells(means.interval(s, kLoss)),
                             real_cell(value(kDivergence)), interval_cells(means.interval(s, kDivergence)),
                             logits, real_cell(value(kAnswer)), interval_cells(means.interval(s, kAnswer)),
-                            real_cell(value(kEstimate)), real_cell(value(kImportance)), null));
+                            real_cell(value(kEstimate)), real_cell(value(kImportance)), null,
+                            text_cell(sets_[s].head_names)));
       for (std::size_t h = 0; sets_[s].kind == "head" && h < shape_.heads.size(); ++h) {
         if (shape_.heads[h].id != sets_[s].heads.front()) continue;
         results.head_rows[h] = {real_cell(value(kLoss)), real_cell(value(kDivergence)), null.back()};
@@ -610,7 +612,8 @@ class CorpusAblation final : public AblationMeasure {
                "null_sets",
                "null_mean",
                "null_high",
-               "p_value"},
+               "p_value",
+               "heads"},
               std::move(rows));
     std::vector<std::vector<Cell>> of_sentences;
     for (std::size_t s = 0; s < sets_.size(); ++s) {
@@ -645,15 +648,17 @@ class CorpusAblation final : public AblationMeasure {
                                    "p_value",       "logit_change",
                                    "direct_change", "self_repair",
                                    "estimate",      "importance",
-                                   "null_sets",     "null_high"};
+                                   "null_sets",     "null_high",
+                                   "heads"};
     if (answers) columns.insert(columns.begin() + 3, "answer_change (95 % interval)");
     std::vector<std::vector<Cell>> rows;
     for (const std::size_t s : harmful_sets(means)) {
       const std::vector<Cell> null = null_cells(nulls.of(s));
-      std::vector<Cell>& row = rows.emplace_back(row_of(
-          sets_[s].name, interval_text(means.mean(s, kLoss), means.interval(s, kLoss)),
-          real_cell(means.mean(s, kDivergence)), null[1], null[3], logit_cells(means, s),
-          real_cell(means.mean(s, kEstimate)), real_cell(means.mean(s, kImportance)), null[0], null[2]));
+      std::vector<Cell>& row = rows.emplace_back(
+          row_of(sets_[s].name, interval_text(means.mean(s, kLoss), means.interval(s, kLoss)),
+                 real_cell(means.mean(s, kDivergence)), null[1], null[3], logit_cells(means, s),
+                 real_cell(means.mean(s, kEstimate)), real_cell(means.mean(s, kImportance)), null[0], null[2],
+                 text_cell(sets_[s].head_names)));
       if (answers)
         row.insert(row.begin() + 3, interval_text(means.mean(s, kAnswer), means.interval(s, kAnswer)));
     }
@@ -773,11 +778,11 @@ class ProbeAblation final : public AblationMeasure {
       shown.push_back(row_of(sets_[s].name, interval_text(means.mean(s, kLoss), means.interval(s, kLoss)),
                              real_cell(controls.mean(s, kLoss)), null[1], null[3],
                              real_cell(means.mean(s, kEstimate)), real_cell(means.mean(s, kImportance)),
-                             null[0], null[2]));
+                             null[0], null[2], text_cell(sets_[s].head_names)));
     }
     add_sets(results, "Sets whose removal raises the loss on the second copy most",
              {"set", "loss_change (95 % interval)", "control_change", "null_mean", "p_value", "estimate",
-              "importance", "null_sets", "null_high"},
+              "importance", "null_sets", "null_high", "heads"},
              5, std::move(shown));
     std::vector<Cell> of_heads(shape_.heads.size());
     std::vector<std::vector<Cell>> rows;
@@ -788,7 +793,7 @@ class ProbeAblation final : public AblationMeasure {
                             real_cell(means.mean(s, kLoss)), interval_cells(means.interval(s, kLoss)),
                             real_cell(controls.loss()), real_cell(controls.mean(s, kLoss)),
                             real_cell(means.mean(s, kEstimate)), real_cell(means.mean(s, kImportance)),
-                            null_cells(nulls.of(s))));
+                            null_cells(nulls.of(s)), text_cell(sets_[s].head_names)));
     }
     results.head_columns = {"probe_loss_change"};
     for (const Cell& cell : of_heads) results.head_rows.push_back({cell});
@@ -801,7 +806,7 @@ class ProbeAblation final : public AblationMeasure {
         {"component",        "layer",        "head",           "name",     "set",         "kind",
          "removed",          "sentences",    "queries",        "loss",     "loss_change", "loss_change_low",
          "loss_change_high", "control_loss", "control_change", "estimate", "importance",  "null_sets",
-         "null_mean",        "null_high",    "p_value"},
+         "null_mean",        "null_high",    "p_value",        "heads"},
         std::move(rows));
   }
 
@@ -819,6 +824,7 @@ class ProbeAblation final : public AblationMeasure {
 MeasureRow ablation_measure() {
   return {.name = "ablation",
           .description = "change of the loss and of the predictions when heads are removed (attnctl ablate)",
+          .version = 2,
           .make = make_measure<CorpusAblation>,
           .definitions = kAblationDefinitions,
           .on_request = true,
@@ -830,6 +836,7 @@ MeasureRow ablation_measure() {
 MeasureRow probe_ablation_measure() {
   return {.name = "probe_ablation",
           .description = "the same on random tokens that are repeated: which heads copy",
+          .version = 2,
           .make = make_measure<ProbeAblation>,
           .definitions = {},
           .probe_only = true,
