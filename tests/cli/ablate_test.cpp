@@ -215,6 +215,15 @@ TEST_CASE("keeping more heads of a good order lowers the loss, and all heads giv
   CHECK(kept[4]["ordered"] == document["ablation"][0]["loss"]);
   CHECK(kept[2]["ordered"] < kept[2]["random"]);
   CHECK(kept[0]["ordered"] > kept[4]["ordered"]);
+  for (const json& record : document["ablation"]) {
+    if (record["kind"] != "keep" || record["set"] == "keep 0") continue;
+    const auto better = std::ranges::count_if(document["ablation"], [&](const json& other) {
+      return other["set"].get<std::string>().ends_with(" for " + record["set"].get<std::string>()) &&
+             other["loss_change"] <= record["loss_change"];
+    });
+    CHECK(record["p_value"].get<double>() == doctest::Approx((1.0 + static_cast<double>(better)) / 11));
+    CHECK(record["p_value"] < 0.5);
+  }
 }
 
 TEST_CASE("--order takes every number that ablate has for a head") {

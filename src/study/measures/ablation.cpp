@@ -42,7 +42,9 @@ constexpr auto kAblationDefinitions = std::to_array<Definition>({
      "mean over sentences of |sum over positions of z . dL/dz|, summed over the heads of the set",
      "Michel et al. 2019"},
     {"p_value", "", "(0, 1]", "uniform if the set is like the null sets",
-     "(1 + number of null sets with at least this loss_change) / (1 + null_sets)", "Phipson and Smyth 2010"},
+     "(1 + number of null sets with at least this loss_change; for keep, with at most this loss_change) / (1 "
+     "+ null_sets); a small value: removing the set is worse than chance or, for keep, better than chance",
+     "Phipson and Smyth 2010"},
     {"set", "", "", "", "the heads or MLPs that are removed together"},
     {"ablation.heads", "", "", "", "the heads of the set, joined by +; empty for an MLP"},
     {"ablation.kind", "", "", "",
@@ -203,7 +205,9 @@ class EffectMeans {
 
 /// The changes of the loss of the null sets of one set.
 struct NullChanges {
-  std::size_t count = 0, at_least = 0;  // all null sets, and those with at least the change of the set
+  std::size_t count = 0;
+  std::size_t extreme =
+      0;  // null sets with at least the change of the set; for `keep`, with at most its change
   double sum = 0;
   double low = std::numeric_limits<double>::infinity(), high = -low;
 
@@ -234,7 +238,12 @@ class NullSets {
     const std::string& kind = sets_[s].kind;
     if (kind != "head" && kind != "pair" && kind != "mlp") {
       const auto found = drawn_.find(static_cast<std::int64_t>(s));
-      return found == drawn_.end() ? NullChanges() : compared(found->second, *own, false);
+      if (found == drawn_.end()) return {};
+      NullChanges nulls = compared(found->second, *own, false);
+      if (kind == "keep")  // a good order raises the loss less than random ones
+        nulls.extreme =
+            static_cast<std::size_t>(std::ranges::upper_bound(found->second, *own) - found->second.begin());
+      return nulls;
     }
     const std::vector<double>& same = of_layers_.at(layers_of(sets_[s]));
     return compared(same.size() > kFewestNulls ? same : of_kind_.at(kind), *own, true);
@@ -254,7 +263,7 @@ class NullSets {
     nulls.count = changes.size() - left_out;
     if (nulls.count == 0) return nulls;
     const auto place = std::ranges::lower_bound(changes, own);
-    nulls.at_least = static_cast<std::size_t>(changes.end() - place) - left_out;
+    nulls.extreme = static_cast<std::size_t>(changes.end() - place) - left_out;
     for (const double change : changes) nulls.sum += change;
     if (with_own) nulls.sum -= own;
     const bool is_low = with_own && changes.front() == own, is_high = with_own && changes.back() == own;
@@ -391,7 +400,7 @@ class AblationMeasure : public Measure {
   [[nodiscard]] static std::vector<Cell> null_cells(const NullChanges& nulls) {
     if (nulls.count == 0) return row_of(nulls.count, Cell(), Cell(), Cell());
     return row_of(nulls.count, real_cell(nulls.mean()), real_cell(nulls.high),
-                  real_cell(static_cast<double>(1 + nulls.at_least) / static_cast<double>(1 + nulls.count)));
+                  real_cell(static_cast<double>(1 + nulls.extreme) / static_cast<double>(1 + nulls.count)));
   }
 
   /// Returns the indices of the sets that are not random, from the largest change of the loss to the
