@@ -349,7 +349,7 @@ TEST_CASE("commands that remove, patch and explain heads say what an encoder-dec
       {{"patch", model, pair[0], pair[1], pair[2], pair[3]}, 2, "give --target-text TEXT"},
       {{"patch", model, pair[0], pair[1], pair[2], pair[3], "--target-ids", "2", "--target-text", "a"},
        2,
-       "--target-text and --target-ids: need only one of them"},
+       "--target-text and --target-ids: got both; give only one of them"},
       {{"patch", model, pair[0], pair[1], pair[2], pair[3], "--target-ids", "2,3", "--corrupt-target-ids",
         "2"},
        3,

@@ -48,6 +48,10 @@ TEST_CASE("explain prints one block for each meaning of a name, with all its pla
   CHECK(explain({"layer"}).starts_with("layer\n  where    several tables\n"));
 }
 
+TEST_CASE("explain says over what the importance of a head is a mean") {
+  CHECK(contains(explain({"importance"}), "mean over sentences, weighted by predicted tokens, of "));
+}
+
 TEST_CASE("explain finds a name by the part after its dot") {
   const std::string text = explain({"pairs.js_divergence"});
   CHECK(text.starts_with("pairs.js_divergence\n  where    study --measures pairs\n"));

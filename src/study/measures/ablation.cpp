@@ -39,11 +39,12 @@ constexpr auto kAblationDefinitions = std::to_array<Definition>({
      "MLPs",
      "Nanda 2023, attribution patching"},
     {"importance", "nats", "from 0", "0: the head does not matter",
-     "mean over sentences of |sum over positions of z . dL/dz|, summed over the heads of the set",
+     "mean over sentences, weighted by predicted tokens, of |sum over positions of z . dL/dz|, summed over "
+     "the heads of the set",
      "Michel et al. 2019"},
     {"p_value", "", "(0, 1]", "uniform if the set is like the null sets",
-     "(1 + number of null sets with at least this loss_change; for keep, with at most this loss_change) / (1 "
-     "+ null_sets); a small value: removing the set is worse than chance or, for keep, better than chance",
+     "(1 + number of null sets with at least this loss_change, or for keep at most this one) / (1 + "
+     "null_sets)",
      "Phipson and Smyth 2010"},
     {"set", "", "", "", "the heads or MLPs that are removed together"},
     {"ablation.heads", "", "", "", "the heads of the set, joined by +; empty for an MLP"},
@@ -206,8 +207,7 @@ class EffectMeans {
 /// The changes of the loss of the null sets of one set.
 struct NullChanges {
   std::size_t count = 0;
-  std::size_t extreme =
-      0;  // null sets with at least the change of the set; for `keep`, with at most its change
+  std::size_t extreme = 0;  // those with at least the change of the set; for `keep`, at most
   double sum = 0;
   double low = std::numeric_limits<double>::infinity(), high = -low;
 
