@@ -60,6 +60,15 @@ TEST_CASE("patch measures the share of the logit difference that each part of ea
   CHECK((*best)["effect"] > 0.4);
 }
 
+TEST_CASE("--path takes a colon instead of an arrow, and heads with colons") {
+  const auto paths = [&](const std::string& path) {
+    return patched(with({"--heads", "0.0", "--path", path}))["paths"];
+  };
+  const json expected = paths("1.0->2.1");
+  CHECK(paths("1.0:2.1") == expected);
+  CHECK(paths("1:0->2:1") == expected);
+}
+
 TEST_CASE("patching into the clean run is the same with the runs exchanged") {
   const json document = patched(
       with({"--into", "clean", "--heads", "3.0,3.1", "--answer", "\u0120cat", "--wrong", "\u0120house"}));
@@ -105,7 +114,8 @@ TEST_CASE("patch explains what it cannot do") {
        "no tokenizer, so --answer \"a\" has no token"},
       {kLlama, {"--clean", "one cat", "--corrupt", "one"}, 3, "need texts of equally many tokens"},
       {kLlama, {"--clean", "one cat", "--corrupt", "one cat"}, 3, "name two tokens whose logits to compare"},
-      {kLlama, with({"--path", "1.0"}), 2, "need FROM->TO"},
+      {kLlama, with({"--path", "1.0-"}), 2,
+       "--path 1.0-: need FROM:TO, such as 0.1:2.3, or FROM->TO in quotes"},
       {kLlama, with({"--path", "1.0->0.1"}), 2, "a head of a later layer"},
       {kLlama, with({"--path", "1.0,1.1->2.1"}), 2, "need one head on each side"},
       {ATTNCTL_SOURCE_DIR "/data/tiny-bert",

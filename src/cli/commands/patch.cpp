@@ -24,12 +24,16 @@ struct PatchOptions : CommandOptions {
   bool by_position = false;
 };
 
-/// Returns the two heads of a path "0.1->2.3".
+/// Returns the two heads of a path "0.1->2.3" or "0.1:2.3".
 std::pair<model::HeadId, model::HeadId> parse_path(const std::string& text,
                                                    const model::ModelConfig& config) {
-  const std::size_t arrow = text.find("->");
+  const bool colon = text.find("->") == std::string::npos && std::ranges::count(text, ':') == 1;
+  const std::size_t arrow = text.find(colon ? ":" : "->");
   if (arrow == std::string::npos)
-    fail(Status::usage, "--path {}: need FROM->TO, such as '0.1->2.3'", escaped(text));
+    fail(Status::usage,
+         "--path {}: need FROM:TO, such as 0.1:2.3, or FROM->TO in quotes, such as '0.1->2.3', because the "
+         "shell takes what follows > as the name of a file",
+         escaped(text));
   const auto head = [&](const std::string& name) {
     const auto heads =
         inspect::select_heads({.component = "", .layers = "", .heads = name, .option = "--path"}, config)
@@ -37,7 +41,7 @@ std::pair<model::HeadId, model::HeadId> parse_path(const std::string& text,
     if (heads.size() != 1) fail(Status::usage, "--path {}: need one head on each side", escaped(text));
     return heads.front();
   };
-  const std::pair path = {head(text.substr(0, arrow)), head(text.substr(arrow + 2))};
+  const std::pair path = {head(text.substr(0, arrow)), head(text.substr(arrow + (colon ? 1 : 2)))};
   if (path.first.layer >= path.second.layer)
     fail(Status::usage, "--path {}: need a head and a head of a later layer", escaped(text));
   return path;
@@ -125,8 +129,8 @@ Command patch_command() {
        {.names = "--path",
         .target = &options->paths,
         .help = "Patch the z of head FROM only for the queries, the keys and the values of head TO of a "
-                "later layer",
-        .type = "FROM->TO"}});
+                "later layer, such as 0.1:2.3 or '0.1->2.3'",
+        .type = "FROM:TO"}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
   add_table_option(command, options->output, "patches,paths");
   options->output.default_table = "patches";
