@@ -313,13 +313,20 @@ std::string token_text(const tokenizer::Vocabulary& vocabulary, std::int64_t id)
 
 std::size_t predicting_position(const input::Sequence& sequence, const OpenModel& open,
                                 const std::string& option) {
-  const input::Sequence& predicted = sequence.predicted();
-  for (std::size_t i = 0; i < predicted.ids.size(); ++i)
-    if (open.vocabulary.is_mask(predicted.ids[i])) return i;
+  const std::vector<std::int64_t>& ids = sequence.predicted().ids;
+  const auto is_mask = [&](std::int64_t id) { return open.vocabulary.is_mask(id); };
+  const auto masks = std::ranges::count_if(ids, is_mask);
+  if (masks > 1)
+    fail(
+        Status::bad_input,
+        "{}: got {} mask tokens, need one, because one prediction is explained (attnctl attribute also takes "
+        "--position)",
+        option, masks);
+  if (masks == 1) return static_cast<std::size_t>(std::ranges::find_if(ids, is_mask) - ids.begin());
   if (!open.model.config().predicts_next_token())
     fail(Status::bad_input,
          "{}: the model predicts masked tokens; need a mask token, such as [MASK], in the text", option);
-  return input::last_of_text(predicted);
+  return input::last_of_text(sequence.predicted());
 }
 
 Record input_record(const input::Sequence& sequence) {

@@ -58,15 +58,25 @@ struct PatchRun {
   std::vector<std::vector<causal::HeadParts>> parts;  // [layers][heads]; empty if not needed
 };
 
+/// Returns the first position where two sequences of different lengths differ, with the tokens there.
+std::string difference_text(const input::Sequence& a, const input::Sequence& b,
+                            const tokenizer::Vocabulary& vocabulary) {
+  const auto place = static_cast<std::size_t>(std::ranges::mismatch(a.ids, b.ids).in1 - a.ids.begin());
+  const auto token = [&](const input::Sequence& of) {
+    return place < of.ids.size() ? in_quotes(token_text(vocabulary, of.ids[place])) : "no token";
+  };
+  return fmt::format("position {}: {} and {}", place, token(a), token(b));
+}
+
 void check_inputs(const PatchRequest& request, const OpenModel& open) {
   const model::ModelConfig& config = open.model.config();
-  const auto check_lengths = [](const char* options, const input::Sequence& clean,
-                                const input::Sequence& corrupt) {
+  const auto check_lengths = [&](const char* options, const input::Sequence& clean,
+                                 const input::Sequence& corrupt) {
     if (clean.queries() != corrupt.queries())
       fail(Status::bad_input,
-           "{}: got {} and {}; need texts of equally many tokens, because each position takes the value of "
-           "the same position (attnctl tokenize shows the tokens)",
-           options, tokens_text(clean), tokens_text(corrupt));
+           "{}: got {} and {}, which first differ at {}; need texts of equally many tokens, because each "
+           "position takes the value of the same position (attnctl tokenize shows the tokens)",
+           options, tokens_text(clean), tokens_text(corrupt), difference_text(clean, corrupt, open.vocabulary));
   };
   check_lengths("--clean and --corrupt", request.clean, request.corrupt);
   check_lengths("the targets of --clean and --corrupt", request.clean.predicted(),

@@ -129,6 +129,7 @@ TEST_CASE("attribute explains what it cannot do") {
       {kLlama, {"--text", kText, "--score", "3.1:1:5"}, 3, "query 1 does not see key 5"},
       {kLlama, {"--text", kText, "--score", "3.1:1:99"}, 3, "the input has the positions 0 to"},
       {ATTNCTL_SOURCE_DIR "/data/tiny-bert", {"--text", "the cat"}, 3, "need a mask token"},
+      {ATTNCTL_SOURCE_DIR "/data/tiny-bert", {"--text", "[MASK] [MASK]"}, 3, "got 2 mask tokens"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.part);
