@@ -52,7 +52,7 @@ OwnedMatrix<float> mean_gradient(const model::Model& model, const input::Batch& 
     forward::run_forward(model, copies, forward::Selection::all(model.config()), observers, context,
                          {.editor = &scaled, .layer = layer, .start = start, .logit_queries = no_logits});
     for (RecordedSequence& each : recorder.sequences())
-      if (recorded.memory.rows() > 0) each.memory = recorded.memory;
+      if (each.memory.rows() == 0) each.memory = recorded.memory;  // the pass began in the decoder
     const std::vector<ScoredQueries> of_copies(count, scored);
     for (const HeadGradients& gradients :
          loss_gradients(model, copies, of_copies, recorder.sequences(), context, {.first_layer = layer})) {

@@ -243,10 +243,6 @@ class PatternTables {
     double part = 0;
   };
 
-  [[nodiscard]] Cell token(std::size_t position) const {
-    return position < request_.input.tokens.size() ? Cell(request_.input.tokens[position]) : Cell();
-  }
-
   void add_head(const causal::PatternParts& head) {
     double sum = 0;
     std::vector<Pair> pairs;
@@ -261,8 +257,14 @@ class PatternTables {
     if (std::ranges::find(request_.patterns.heads, head.head) == request_.patterns.heads.end()) return;
     head_rows_.push_back(row_of(analysis::head_cells(config_, head.head), sum));
     const std::string name = model::head_name(config_, head.head);
+    const forward::Sides sides = forward::sides_of(config_.layers[head.head.layer].component, request_.input);
+    const std::vector<std::string>& queries = sides.queries_of.tokens;
+    const std::vector<std::string>& keys = sides.keys_of.tokens;
+    const auto token = [](const std::vector<std::string>& tokens, std::size_t position) {
+      return position < tokens.size() ? Cell(tokens[position]) : Cell();
+    };
     const auto row = [&](const Pair& pair) {
-      return row_of(name, pair.query, token(pair.query), pair.key, token(pair.key),
+      return row_of(name, pair.query, token(queries, pair.query), pair.key, token(keys, pair.key),
                     head.pattern(pair.query, pair.key), pair.part);
     };
     for (const Pair& pair : pairs) rows_.push_back(row(pair));
@@ -285,7 +287,7 @@ class PatternTables {
     add_rest(text_, pairs.size(), rest, "weight");
     std::vector<double> values;
     for (const float part : head.parts.values()) values.push_back(double{part});
-    heatmaps_.push_back({name, "Key", "Query", request_.input.tokens, request_.input.tokens,
+    heatmaps_.push_back({name, "Key", "Query", keys, queries,
                          make_tensor({head.parts.rows(), head.parts.cols()}, std::move(values))});
   }
 

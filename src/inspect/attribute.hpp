@@ -40,8 +40,8 @@ struct AttributeRequest {
 [[nodiscard]] Results attribute(const AttributeRequest& request, OpenModel& open,
                                 forward::RunContext& context);
 
-/// Returns the position whose prediction the model makes, in the target if there is one: the mask token, or, if
-/// the model predicts each next token, the last token of the text (see input::last_of_text). Throws
+/// Returns the position whose prediction the model makes, in the target if there is one: the mask token, or,
+/// if the model predicts each next token, the last token of the text (see input::last_of_text). Throws
 /// Error(bad_input) if there is none, or more than one mask token. `option` names the input.
 [[nodiscard]] std::size_t predicting_position(const input::Sequence& sequence, const OpenModel& open,
                                               const std::string& option);

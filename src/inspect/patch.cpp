@@ -76,7 +76,8 @@ void check_inputs(const PatchRequest& request, const OpenModel& open) {
       fail(Status::bad_input,
            "{}: got {} and {}, which first differ at {}; need texts of equally many tokens, because each "
            "position takes the value of the same position (attnctl tokenize shows the tokens)",
-           options, tokens_text(clean), tokens_text(corrupt), difference_text(clean, corrupt, open.vocabulary));
+           options, tokens_text(clean), tokens_text(corrupt),
+           difference_text(clean, corrupt, open.vocabulary));
   };
   check_lengths("--clean and --corrupt", request.clean, request.corrupt);
   check_lengths("the targets of --clean and --corrupt", request.clean.predicted(),

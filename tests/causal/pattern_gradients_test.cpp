@@ -11,29 +11,17 @@
 #include "causal/integrated.hpp"
 #include "causal/interventions.hpp"
 #include "causal/recording.hpp"
-#include "support/golden.hpp"
+#include "support/intervention_golden.hpp"
 
 // Compares with tests/golden/pattern_gradients, which PyTorch computed in float64.
 namespace attnctl::causal {
 namespace {
 
 namespace fs = std::filesystem;
+using test::batch_of;
 using test::Golden;
-using test::GoldenArray;
 
-const fs::path kPatternGoldens = ATTNCTL_SOURCE_DIR "/tests/golden/pattern_gradients";
-
-model::Model model_of(const std::string& name, Warnings& warnings) {
-  const fs::path golden = fs::path(ATTNCTL_SOURCE_DIR "/tests/golden") / name;
-  return test::bind_model(
-      fs::exists(golden / "config.json") ? golden : fs::path(ATTNCTL_SOURCE_DIR "/data") / name, warnings);
-}
-
-input::Batch batch_of(const Golden& golden, const std::string& ids) {
-  input::Batch batch;
-  batch.sequences.emplace_back().ids = golden.integers(ids);
-  return batch;
-}
+const std::string kPatternGoldens = ATTNCTL_SOURCE_DIR "/tests/golden/pattern_gradients/";
 
 /// Checks that the largest difference is at most 1e-4 of the largest wanted number.
 void check_all(const std::vector<double>& got, const std::vector<double>& want) {
@@ -51,13 +39,13 @@ void check_all(const std::vector<double>& got, const std::vector<double>& want) 
 
 TEST_CASE("the integrated gradients of patterns are those of PyTorch") {
   std::size_t cases = 0;
-  for (const auto& entry : fs::directory_iterator(kPatternGoldens)) {
-    const std::string name = entry.path().stem().string();
+  for (const fs::path& file : test::goldens_of_models("pattern_gradients")) {
+    const std::string name = file.stem().string();
     CAPTURE(name);
     Warnings warnings;
-    const Golden golden(entry.path());
-    const model::Model model = model_of(name, warnings);
-    const input::Batch batch = batch_of(golden, "ids");
+    const Golden golden(file);
+    const model::Model model = test::bind_model(test::model_folder(name), warnings);
+    const input::Batch batch = batch_of(golden);
     Pool pool(2);
     forward::RunContext context{.pool = pool, .warnings = warnings};
     const std::vector<ScoredQueries> scored = {
@@ -84,14 +72,14 @@ TEST_CASE("the integrated gradients of patterns are those of PyTorch") {
     check_all(without, golden.array("without").values);
     ++cases;
   }
-  CHECK(cases >= 14);
+  CHECK(cases >= 16);
 }
 
 TEST_CASE("the parts of the patterns of a layer add up to what its patterns change") {
   Warnings warnings;
-  const Golden golden(kPatternGoldens / "tiny-llama.npz");
-  const model::Model model = model_of("tiny-llama", warnings);
-  const input::Batch batch = batch_of(golden, "ids");
+  const Golden golden(kPatternGoldens + "tiny-llama.npz");
+  const model::Model model = test::bind_model(test::model_folder("tiny-llama"), warnings);
+  const input::Batch batch = batch_of(golden);
   Pool pool(1);
   forward::RunContext context{.pool = pool, .warnings = warnings};
   const std::vector<ScoredQueries> scored = {
@@ -112,17 +100,18 @@ TEST_CASE("the parts of the patterns of a layer add up to what its patterns chan
 }
 
 TEST_CASE("estimates from gradients that pass around one layer are those of PyTorch") {
-  for (const auto& entry : fs::directory_iterator(kPatternGoldens)) {
-    const std::string name = entry.path().stem().string();
+  for (const fs::path& file : test::goldens_of_models("pattern_gradients")) {
+    const std::string name = file.stem().string();
     CAPTURE(name);
     Warnings warnings;
-    const Golden golden(entry.path());
-    const model::Model model = model_of(name, warnings);
-    const input::Batch batch = batch_of(golden, "ids");
+    const Golden golden(file);
+    if (!golden.has("dropped")) continue;  // an encoder-decoder model
+    const model::Model model = test::bind_model(test::model_folder(name), warnings);
+    const input::Batch batch = batch_of(golden);
     Pool pool(2);
     forward::RunContext context{.pool = pool, .warnings = warnings};
     const std::vector<RecordedSequence> clean = record(model, batch, false, context),
-                                        other = record(model, batch_of(golden, "other_ids"), false, context);
+                                        other = record(model, batch_of(golden, "other_"), false, context);
     std::vector<ScoredQueries> scored(1);
     for (const std::int64_t query : golden.integers("queries"))
       scored[0].queries.push_back(static_cast<std::size_t>(query));

@@ -19,24 +19,25 @@ from model_reference import load_both
 HERE = Path(__file__).resolve().parent
 CASES = (
     "gpt2", "llama", "gemma2", "gpt_neox", "bloom", "opt", "olmo2", "phi", "gpt_oss", "bert", "distilbert", "esm",
-    "tiny-llama", "tiny-bert",
+    "tiny-llama", "tiny-bert", "t5", "bart",
 )  # fmt: skip
 STEPS = 5
 
 
 def integrated(model: ChangedModel, inputs: dict, place, log_probability) -> np.ndarray:
-    """Returns [h, n, m]: pattern * mean over steps of d log_probability / d pattern."""
+    """Returns [h * n * m]: pattern * mean over steps of d log_probability / d pattern."""
     pattern = model.run(inputs).patterns[place]
     total = torch.zeros_like(pattern)
     for step in range(STEPS):
         leaf = (pattern * (step + 0.5) / STEPS).requires_grad_(True)
-        made = model.run(inputs, pattern=(place, lambda _, leaf=leaf: leaf), gradient=True)
+        made = model.run(inputs, pattern={place: lambda _, leaf=leaf: leaf}, gradient=True)
         total += torch.autograd.grad(log_probability(made.logits), leaf)[0]
-    return (pattern * total / STEPS)[..., : len(inputs["input_ids"])].numpy()
+    keys = inputs["decoder_input_ids" if place[0] == "dec" else "input_ids"]
+    return (pattern * total / STEPS)[..., : len(keys)].numpy().ravel()
 
 
 def without(model: ChangedModel, inputs: dict, place, log_probability) -> float:
-    return log_probability(model.run(inputs, pattern=(place, torch.zeros_like)).logits).item()
+    return log_probability(model.run(inputs, pattern={place: torch.zeros_like}).logits).item()
 
 
 def estimates(model: ChangedModel, checkpoint, score: Score, dropped) -> np.ndarray:
@@ -72,22 +73,25 @@ def make(checkpoint, folder: Path):
     model = ChangedModel(double, checkpoint.inputs)
     query, target = score.queries[-1], score.targets[-1]
     log_probability = lambda logits: torch.log_softmax(logits[query], dim=-1)[target]
-    places = sorted(model.order)
+    # The order of the layers: those of the encoder, then in each layer of the decoder self- and cross-attention.
+    places = sorted(model.order, key=lambda place: (place[0] not in ("", "enc"), place[1], place[0] == "cross"))
+    parts = [integrated(model, checkpoint.inputs, place, log_probability) for place in places]
     arrays = dict(
         steps=STEPS, query=query, target=target,
         log_probability=log_probability(model.run(checkpoint.inputs).logits).item(),
-        integrated=np.stack([integrated(model, checkpoint.inputs, p, log_probability) for p in places]),
+        integrated=np.concatenate(parts),
         without=np.array([without(model, checkpoint.inputs, p, log_probability) for p in places]),
-        estimate=estimates(model, checkpoint, score, None),
-        dropped=np.stack([estimates(model, checkpoint, score, layer) for layer in range(len(places))]),
     )  # fmt: skip
+    if not model.two_stacks:
+        arrays["estimate"] = estimates(model, checkpoint, score, None)
+        arrays["dropped"] = np.stack([estimates(model, checkpoint, score, layer) for layer in range(len(places))])
     for key, stored in STORED_NAMES.items():
         if key in checkpoint.inputs:
             arrays |= {stored: checkpoint.inputs[key], f"other_{stored}": checkpoint.other_inputs[key]}
     folder.mkdir(exist_ok=True)
     file = folder / f"{checkpoint.name}.npz"
     np.savez_compressed(file, **arrays, queries=score.queries, targets=score.targets)
-    complete = arrays["integrated"].sum(axis=(1, 2, 3)) - (arrays["log_probability"] - arrays["without"])
+    complete = np.array([part.sum() for part in parts]) - (arrays["log_probability"] - arrays["without"])
     print(f"{checkpoint.name:12} {file.stat().st_size / 1024:6.1f} KiB  error of the sums {np.abs(complete).max():.1e}",
           flush=True)  # fmt: skip
 

@@ -81,8 +81,9 @@ struct SingleInput {
 /// Adds --target-text and --target-ids for a command of one input per run.
 void add_target_input_options(Command& command, SingleInput& target);
 /// Returns one input with its target, complete and checked for the model. Throws Error(usage) unless one of
-/// both options of the input is given (a text must not be empty), and one of both options of the target if the
-/// model has a decoder. Throws Error(bad_input) for a text if the model has no tokenizer, or for a wrong id.
+/// both options of the input is given (a text must not be empty), and one of both options of the target if
+/// the model has a decoder. Throws Error(bad_input) for a text if the model has no tokenizer, or for a wrong
+/// id.
 [[nodiscard]] input::Sequence single_input(const SingleInput& input, const SingleInput& target,
                                            OpenModel& open);
 
