@@ -232,7 +232,8 @@ TEST_CASE("--order takes every number that ablate has for a head") {
                     groups = (folder.path() / "groups.json").string();
   REQUIRE(ablate(kLlama, kTreebank, {"--layers", "0,1", "--sets", "head,layer", "-o", heads}).status == 0);
   std::map<double, std::string, std::greater<>> ranked;  // by importance
-  for (const json& record : json::parse(slurp(heads))["ablation"])
+  const json measured = json::parse(slurp(heads));
+  for (const json& record : measured["ablation"])
     if (record["kind"] == "head") ranked[record["importance"]] = record["name"];
   json others = json::array();
   for (const auto& [importance, name] : ranked)
@@ -414,7 +415,7 @@ TEST_CASE("ablate explains what it cannot do") {
       {kLlama, {"--order", bad}, 2, "need FILE:COLUMN"},
       {kLlama, {"--order", bad + ":x"}, 3, "has no list \"heads\""},
       {kLlama, {"--order", heads + ":los"}, 3, "no head has a number in the column \"los\""},
-      {kLlama, {"--order", heads + ":los"}, 3, "need one of divergence, divergence_high"},
+      {kLlama, {"--order", heads + ":los"}, 3, "need one of direct_change, divergence, divergence_high"},
       {kLlama, {"--by-position", "--replace", "zero"}, 2, "only --replace mean uses it"},
       {kLlama, {"--mean-from", kCorpus, "--replace", "zero"}, 2, "--replace zero uses no corpus"},
       {kLlama, {"--answer", "the cat", "--wrong", "dog"}, 2, "need a text of one token"},
