@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "analysis/head_axes.hpp"
+#include "analysis/mixing/massive_activations.hpp"
 #include "forward/block.hpp"
 #include "forward/run.hpp"
 #include "inspect/catalogue.hpp"
@@ -41,20 +41,6 @@ struct LayerActivations {
   std::vector<StreamValue> largest;  // by descending magnitude; empty if a value is not finite
 };
 
-/// Returns the median of the magnitudes: of an even number, the mean of the two in the middle.
-double median_magnitude(MatrixView<const float> values) {
-  std::vector<float> sorted;
-  sorted.reserve(values.rows * values.cols);
-  for (std::size_t r = 0; r < values.rows; ++r) {
-    for (const float value : values.row(r)) sorted.push_back(std::abs(value));
-  }
-  if (sorted.empty()) return kUndefined;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  if (sorted.size() % 2 == 1) return double{*middle};
-  return (double{*middle} + double{*std::max_element(sorted.begin(), middle)}) / 2;
-}
-
 /// Returns the values of largest magnitude. Of equal magnitudes, the earlier position, then the smaller
 /// dimension is first.
 std::vector<StreamValue> largest_values(MatrixView<const float> values) {
@@ -71,12 +57,6 @@ std::vector<StreamValue> largest_values(MatrixView<const float> values) {
     }
   }
   return largest;
-}
-
-/// Whether a value is massive, by the definition of Sun et al. 2024.
-bool is_massive(float value, double median) {
-  const double size = std::abs(double{value});
-  return size > 100 && size > 1000 * median;
 }
 
 class ActivationsAnalysis final : public Analysis, private forward::Observer {
@@ -122,12 +102,8 @@ class ActivationsAnalysis final : public Analysis, private forward::Observer {
     LayerActivations& found = found_.emplace_back();
     found.input = sequence;
     found.layer = layer;
-    bool finite = true;
-    for (std::size_t r = 0; r < values.rows; ++r) {
-      for (const float value : values.row(r)) finite = finite && std::isfinite(value);
-    }
-    found.median = finite ? median_magnitude(values) : std::numeric_limits<double>::quiet_NaN();
-    if (finite) found.largest = largest_values(values);
+    found.median = analysis::median_magnitude(values);
+    if (std::isfinite(found.median)) found.largest = largest_values(values);
   }
 
   Table table() const {
@@ -153,7 +129,7 @@ class ActivationsAnalysis final : public Analysis, private forward::Observer {
         if (auto* const text = std::get_if<std::string>(&token); text != nullptr && is_text)
           *text = input_.vocabulary.label(*text, input_.request.strip_markers);
         rows.add(layer, rank + 1, position, token, dimension, double{value}, each.median, ratio,
-                 Cell(is_massive(value, each.median)));
+                 Cell(analysis::is_massive(value, each.median)));
       }
     }
     return rows.table();
@@ -170,8 +146,10 @@ class ActivationsAnalysis final : public Analysis, private forward::Observer {
     std::size_t massive = 0;
     std::vector<std::string> layers;
     for (const LayerActivations& each : found_) {
-      const auto count = static_cast<std::size_t>(std::ranges::count_if(
-          each.largest, [&](const StreamValue& one) { return is_massive(one.value, each.median); }));
+      const auto count =
+          static_cast<std::size_t>(std::ranges::count_if(each.largest, [&](const StreamValue& one) {
+            return analysis::is_massive(one.value, each.median);
+          }));
       massive += count;
       const std::string name = model::layer_name(input_.config(), each.layer);
       if (count > 0 && std::ranges::find(layers, name) == layers.end()) layers.push_back(name);

@@ -65,10 +65,9 @@ SinkCounts counts_of(std::span<const SinkRow> rows) {
 class SinksAnalysis final : public Analysis {
  public:
   explicit SinksAnalysis(const AnalysisInput& input)
-      : Analysis(input), weights_(input.selection), contributions_(input.selection) {}
+      : Analysis(input), weights_(input.selection), ratios_(input.selection) {}
 
-  std::vector<forward::Observer*> observers() override { return {&weights_, &contributions_}; }
-  HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
+  std::vector<forward::Observer*> observers() override { return {&weights_, &ratios_}; }
 
   std::uint64_t values() const override {
     constexpr std::uint64_t kHeadCells = 14;
@@ -95,10 +94,8 @@ class SinksAnalysis final : public Analysis {
   std::vector<SinkRow> rows() {
     std::vector<SinkRow> found;
     for (HeadSink& each : weights_.finish()) found.push_back({std::move(each), {}, {}, {}, {}});
-    for (const analysis::HeadContribution& each : contributions_.finish()) {
-      const auto head = analysis::head_index(input_.selection.heads, each.head);
-      found.at(each.input * input_.selection.heads.size() + *head).write_ratio = each.write_ratio;
-    }
+    const std::vector<analysis::HeadWriteRatio> ratios = ratios_.finish();  // in the order of `found`
+    for (std::size_t i = 0; i < ratios.size(); ++i) found.at(i).write_ratio = ratios[i].mean();
     const auto above = [&](const std::optional<double>& alpha) {
       return alpha ? std::optional(*alpha > input_.request.sink_epsilon) : std::nullopt;
     };
@@ -195,7 +192,7 @@ class SinksAnalysis final : public Analysis {
   }
 
   analysis::SinkWeights weights_;
-  analysis::Contributions contributions_;
+  analysis::WriteRatios ratios_;
 };
 
 }  // namespace
@@ -211,7 +208,8 @@ constexpr std::array<Definition, 14> kSinkColumns = {
       "Gu et al. 2024"},
      {"write_ratio", "", "[0, inf)", "",
       "mean over positions of |w_i| / |x_i|: w = z W_O of the head, x is the residual stream to which the "
-      "attention output is added"},
+      "attention output is added",
+      "after Kobayashi et al. 2020"},
      {"sink", "", "true or false", "", "whether `weight` is above --sink-epsilon", "Gu et al. 2024"},
      {"idle", "", "true or false", "", "whether `write_ratio` is below --idle-ratio"},
      {"position", "", "from 0", "", "position of the key of `weight`"},

@@ -40,6 +40,24 @@ std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<
   return norms;
 }
 
+/// Returns the Gram matrix of W_O of a head, [v, v]; an empty matrix if the layer has no W_O.
+OwnedMatrix<double> output_gram(const model::Model& model, model::HeadId head) {
+  const model::Lease<model::AttentionWeights> weights = model.attention(head.layer);
+  const std::size_t width = model.config().layers[head.layer].attention.d_value;
+  if (!weights->output.present()) return {};
+  return gram(weights->output.inputs(head.head * width, width).in_out_double().view());
+}
+
+/// Returns |x W| for each row x of `rows`, where W is the matrix of the Gram matrix, or |x| if it is empty.
+std::vector<double> norms_after(const OwnedMatrix<double>& gram, MatrixView<const float> rows) {
+  const OwnedMatrix<double> wide = widened(rows);
+  std::vector<double> norms(wide.rows());
+  if (gram.rows() > 0) norms = squared_norms(wide.view(), gram);
+  for (std::size_t r = 0; r < norms.size(); ++r)
+    norms[r] = gram.rows() > 0 ? std::sqrt(norms[r]) : norm(wide.view().row(r));
+  return norms;
+}
+
 std::optional<double> ratio(double value, double by) {
   return by == 0 ? std::nullopt : std::optional(value / by);
 }
@@ -47,7 +65,6 @@ std::optional<double> ratio(double value, double by) {
 /// Sums over the positions i of one input, for one head with output w. t is the output of all heads.
 struct HeadSums {
   double norms = 0;    // sum of |w_i|
-  double ratios = 0;   // sum of |w_i| / |x_i|, without the positions whose x_i is 0
   double squares = 0;  // |w|^2
   double inner = 0;    // <w, t>
 };
@@ -114,15 +131,15 @@ ValueNorms::ValueNorms(const model::Model& model, model::HeadId head) : lease_(m
 }
 
 void ValueNorms::compute(MatrixView<const float> values) {
-  const OwnedMatrix<double> wide = widened(values);
-  if (!output_.present()) {
-    norms_.resize(wide.rows());
-    for (std::size_t j = 0; j < norms_.size(); ++j) norms_[j] = norm(wide.view().row(j));
-    return;
-  }
-  if (gram_.rows() == 0) gram_ = gram(output_.in_out_double().view());
-  norms_ = squared_norms(wide.view(), gram_);
-  for (double& value : norms_) value = std::sqrt(value);
+  if (output_.present() && gram_.rows() == 0) gram_ = gram(output_.in_out_double().view());
+  norms_ = norms_after(gram_, values);
+}
+
+std::vector<double> OutputGrams::write_norms(const model::Model& model, std::size_t index,
+                                             MatrixView<const float> z) {
+  Gram& gram = grams_[index];
+  std::call_once(gram.computed, [&] { gram.matrix = output_gram(model, heads_[index]); });
+  return norms_after(gram.matrix, z);
 }
 
 std::uint64_t value_norms_bytes(const model::Model& model, const input::Batch& batch,
@@ -173,16 +190,13 @@ void Contributions::add_stream(std::size_t sequence, std::size_t layer, MatrixVi
   std::vector<double>& norms = stream_[sequence];
   norms.clear();
   for (std::size_t r = 0; r < wide.rows(); ++r) norms.push_back(norm(wide.view().row(r)));
-  for (std::size_t head = 0; head < attention(layer).heads; ++head) seen_[sequence][{layer, head}] = {};
+  for (std::size_t head = 0; head < attention(layer).heads; ++head) rows_[sequence][{layer, head}] = 0;
 }
 
 void Contributions::add_panel(const forward::AttentionPanel& panel) {
-  Seen& seen = seen_[panel.sequence].at({panel.layer, panel.head});
-  for (std::size_t r = 0; r < panel.z.rows; ++r) {
-    if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
-    ++seen.rows;
-    if (stream_[panel.sequence][panel.first_query + r] != 0) ++seen.with_stream;
-  }
+  std::uint64_t& rows = rows_[panel.sequence].at({panel.layer, panel.head});
+  for (std::size_t r = 0; r < panel.z.rows; ++r)
+    if (panel.fully_masked.empty() || panel.fully_masked[r] == 0) ++rows;
 }
 
 void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
@@ -214,7 +228,6 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
     const std::vector<double> squares = squared_norms(own, grams_[head]);  // |w_i|^2
     for (std::size_t r = 0; r < own.rows; ++r) {
       sums[head].norms += std::sqrt(squares[r]);
-      if (stream[r] != 0) sums[head].ratios += std::sqrt(squares[r]) / stream[r];
       sums[head].squares += squares[r];
       sums[head].inner += dot(own.row(r), back.view().row(r).subspan(head * width, width));
     }
@@ -226,7 +239,7 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
     const model::HeadId id{layer, head};
     if (!head_index(heads_, id)) continue;
     const HeadSums& own = sums[head];
-    const auto [rows, with_stream] = seen_[sequence].at(id);
+    const std::uint64_t rows = rows_[sequence].at(id);
     found_[{sequence, id}] = {
         .input = sequence,
         .head = id,
@@ -238,8 +251,48 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
         .explained = ratio(2 * own.inner - own.squares, whole_squares),
         .whole_norm = ratio(whole_norms, count),
         .stream_norm = ratio(stream_norms, count),
-        .write_ratio = ratio(own.ratios, static_cast<double>(with_stream)),
     };
+  }
+}
+
+std::uint64_t WriteRatios::memory(const model::Model& model, const input::Batch& batch) const {
+  std::uint64_t positions = 0;
+  for (const input::Sequence& sequence : batch.sequences)
+    positions +=
+        std::max<std::uint64_t>(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
+  return value_norms_bytes(model, batch, heads_) + (positions + model.config().d_model) * sizeof(double) +
+         batch.sequences.size() * heads_.size() * sizeof(HeadWriteRatio);
+}
+
+void WriteRatios::begin(const model::Model& model, const input::Batch& batch) {
+  model_ = &model;
+  stream_.assign(batch.sequences.size(), {});
+  found_.clear();
+  for (std::size_t input = 0; input < batch.sequences.size(); ++input) {
+    for (const model::HeadId head : heads_) found_.push_back({.input = input, .head = head});
+  }
+}
+
+void WriteRatios::stream(std::size_t sequence, std::size_t /*layer*/, MatrixView<const float> values) {
+  std::vector<double>& norms = stream_[sequence];
+  norms.resize(values.rows);
+  std::vector<double> wide(values.cols);
+  for (std::size_t r = 0; r < values.rows; ++r) {
+    std::ranges::copy(values.row(r), wide.begin());
+    norms[r] = norm(wide);
+  }
+}
+
+void WriteRatios::panel(const forward::AttentionPanel& panel) {
+  const auto head = head_index(heads_, {panel.layer, panel.head});
+  if (!head || panel.z.data == nullptr) return;
+  HeadWriteRatio& found = found_[panel.sequence * heads_.size() + *head];
+  const std::vector<double> norms = grams_->write_norms(*model_, *head, panel.z);
+  for (std::size_t r = 0; r < norms.size(); ++r) {
+    const double stream = stream_[panel.sequence][panel.first_query + r];
+    if (stream == 0 || (!panel.fully_masked.empty() && panel.fully_masked[r] != 0)) continue;
+    ++found.positions;
+    found.sum += norms[r] / stream;
   }
 }
 

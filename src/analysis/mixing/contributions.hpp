@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -33,6 +35,30 @@ class ValueNorms {
   model::Linear output_;                         // W_O^h [v, d_out]; not present: the identity
   OwnedMatrix<double> gram_;                     // W_O^h W_O^h^T, computed at the first use
   std::vector<double> norms_;                    // [m]
+};
+
+/// The Gram matrices G = W_O^h W_O^h^T [v, v] of heads, each computed when it is first used. The norm of what
+/// a head writes is |z W_O^h| = sqrt(z G z^T).
+class OutputGrams {
+ public:
+  /// @param heads  ascending, without duplicates
+  explicit OutputGrams(std::span<const model::HeadId> heads)
+      : heads_(heads.begin(), heads.end()), grams_(heads.size()) {}
+
+  /// Returns |z_i W_O^h| [n] for each row z_i of `z` [n, v], without b_O. If the layer has no W_O, returns
+  /// |z_i|. `index` is the index of the head in `heads`. May be called from several threads, always with the
+  /// same model.
+  [[nodiscard]] std::vector<double> write_norms(const model::Model& model, std::size_t index,
+                                                MatrixView<const float> z);
+
+ private:
+  struct Gram {
+    std::once_flag computed;
+    OwnedMatrix<double> matrix;  // empty without W_O
+  };
+
+  std::vector<model::HeadId> heads_;
+  std::vector<Gram> grams_;  // [heads]
 };
 
 /// Returns the memory, in bytes, of one ValueNorms per head, of the norms of the longest input for each head,
@@ -137,8 +163,6 @@ struct HeadContribution {
   std::optional<double> explained;    // 1 - |t - w|^2 / |t|^2, at most 1
   std::optional<double> whole_norm;   // mean |t_i| over all positions
   std::optional<double> stream_norm;  // mean |x_i| over all positions; x: the stream before t is added
-  /// Mean |w_i| / |x_i| over the positions that can attend to at least one key and whose x_i is not 0.
-  std::optional<double> write_ratio;
 };
 
 /// Computes the contributions of the selected heads, in float64 from float32 z. Layers without W_V have none.
@@ -154,7 +178,7 @@ class Contributions final : public LayerWritesObserver {
   }
   void begin(const model::Model& model, const input::Batch& batch) override {
     LayerWritesObserver::begin(model, batch);
-    seen_.assign(batch.sequences.size(), {});
+    rows_.assign(batch.sequences.size(), {});
     stream_.assign(batch.sequences.size(), {});
   }
 
@@ -162,23 +186,59 @@ class Contributions final : public LayerWritesObserver {
   [[nodiscard]] std::vector<HeadContribution> finish() { return take_values(found_); }
 
  private:
-  /// Numbers of positions that can attend to at least one key.
-  struct Seen {
-    std::uint64_t rows = 0;
-    std::uint64_t with_stream = 0;  // of those, the positions whose x_i is not 0
-  };
-
   void add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void add_panel(const forward::AttentionPanel& panel) override;
   void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                  MatrixView<const float> output) override;
 
   std::vector<model::HeadId> heads_;
-  std::vector<std::map<model::HeadId, Seen>> seen_;  // [sequences], for each head
-  std::vector<std::vector<double>> stream_;          // [sequences][n]: |x_i| in the current layer
-  std::optional<std::size_t> layer_;                 // layer of grams_
-  std::vector<OwnedMatrix<double>> grams_;           // [heads of the layer]: W_O^h W_O^h^T
+  /// [sequences], for each head the number of positions that can attend to at least one key.
+  std::vector<std::map<model::HeadId, std::uint64_t>> rows_;
+  std::vector<std::vector<double>> stream_;  // [sequences][n]: |x_i| in the current layer
+  std::optional<std::size_t> layer_;         // layer of grams_
+  std::vector<OwnedMatrix<double>> grams_;   // [heads of the layer]: W_O^h W_O^h^T
   std::map<std::pair<std::size_t, model::HeadId>, HeadContribution> found_;
+};
+
+/// How much one head writes, for one input: |w_i| / |x_i|, where w_i = z_i W_O^h (without b_O) is what the
+/// head writes at position i, and x_i is the residual stream to which the layer adds its attention output.
+struct HeadWriteRatio {
+  std::size_t input = 0;  // index in the batch
+  model::HeadId head;
+  /// Number of positions that can attend to at least one key and whose x_i is not 0; 0 without values (W_V).
+  std::uint64_t positions = 0;
+  double sum = 0;  // of |w_i| / |x_i| over these positions; not finite if a number of the pass is not
+
+  [[nodiscard]] std::optional<double> mean() const {
+    return positions == 0 ? std::nullopt : std::optional(sum / static_cast<double>(positions));
+  }
+};
+
+/// Computes a HeadWriteRatio of each selected head and input, in float64 from float32 z and x.
+class WriteRatios final : public forward::Observer {
+ public:
+  /// @param grams  those of the heads of `selection`, which observers of one model may share; null: new ones
+  explicit WriteRatios(const forward::Selection& selection, std::shared_ptr<OutputGrams> grams = nullptr)
+      : heads_(selection.heads),
+        grams_(grams ? std::move(grams) : std::make_shared<OutputGrams>(selection.heads)) {}
+
+  [[nodiscard]] forward::Needs needs() const override {
+    return {.patterns = false, .z = true, .stream = true};
+  }
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void panel(const forward::AttentionPanel& panel) override;
+
+  /// Returns the results sorted by input, then in selection order. Call once, after the pass.
+  [[nodiscard]] std::vector<HeadWriteRatio> finish() { return std::exchange(found_, {}); }
+
+ private:
+  std::vector<model::HeadId> heads_;
+  std::shared_ptr<OutputGrams> grams_;
+  const model::Model* model_ = nullptr;
+  std::vector<std::vector<double>> stream_;  // [sequences][n]: |x_i| in the current layer
+  std::vector<HeadWriteRatio> found_;        // [inputs, heads]
 };
 
 /// The relative change |y_r - y|_F / |y|_F of the output y = z W_O (without b_O) of a layer, for one input.
