@@ -121,11 +121,11 @@ PositionsOf special_positions(const input::Sequence& sequence, std::size_t first
 }
 
 std::span<const MeasureRow> measure_catalogue() {
-  static const std::array rows = {metrics_measure(),     positional_measure(),    special_measure(),
-                                  repeats_measure(),     rare_measure(),          distance_measure(),
-                                  pairs_measure(),       rollout_measure(),       syntax_measure(),
-                                  coreference_measure(), probe_measure(),         roles_measure(),
-                                  ablation_measure(),    probe_ablation_measure()};
+  static const std::array rows = {metrics_measure(), positional_measure(),  special_measure(),
+                                  repeats_measure(), rare_measure(),        distance_measure(),
+                                  pairs_measure(),   rollout_measure(),     residual_measure(),
+                                  syntax_measure(),  coreference_measure(), probe_measure(),
+                                  roles_measure(),   ablation_measure(),    probe_ablation_measure()};
   return rows;
 }
 

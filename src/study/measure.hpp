@@ -136,7 +136,14 @@ struct AblatedHead {
   Cell null_mean, p_value, direct_change, self_repair;
 };
 
+/// Limits that only the results depend on, not the state of a study.
+struct StudyThresholds {
+  double sink_epsilon = 0.3;  // a head is a sink if its mean weight on position 0 is above this
+  double idle_ratio = 0.01;   // a head is idle if its write_ratio is below this
+};
+
 struct StudyResults : Results {
+  StudyThresholds thresholds;                // set before Measure::finish()
   std::vector<RoleEvidence> evidence;        // evidence for the roles of the heads
   std::vector<Column> head_columns;          // additional columns of the table `heads`
   std::vector<std::vector<Cell>> head_rows;  // [heads], the cells of these columns; or empty
@@ -261,6 +268,8 @@ class Measure {
   virtual void set_context(const Measure& /*so_far*/) {}
   /// Starts a block, before its forward pass. All calls for one block come from one thread.
   virtual void begin(const StudyBlock& /*block*/) {}
+  /// Receives Observer::stream() of the layers with a selected head, if needs().stream.
+  virtual void stream(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
   /// Processes a panel. For each sequence, the layers arrive in ascending order, the heads of a layer in any
   /// order; a later sequence may begin again with the first layer. The panels of one head arrive in the order
   /// of sequences, then rows.
@@ -325,8 +334,8 @@ void add_table(Results& results, const std::string& record, std::string name, st
 /// The rows of the catalogue, each defined in the file of its measure.
 using MakeRow = MeasureRow();
 MakeRow metrics_measure, positional_measure, special_measure, repeats_measure, rare_measure, distance_measure,
-    pairs_measure, rollout_measure, syntax_measure, coreference_measure, probe_measure, roles_measure,
-    ablation_measure, probe_ablation_measure;
+    pairs_measure, rollout_measure, residual_measure, syntax_measure, coreference_measure, probe_measure,
+    roles_measure, ablation_measure, probe_ablation_measure;
 
 template <typename M>
 [[nodiscard]] std::unique_ptr<Measure> make_measure(const StudyShape& shape) {

@@ -82,6 +82,11 @@ class MeasureObserver final : public forward::Observer {
     for (const Measure* const measure : measures_) needs |= measure->needs();
     return needs;
   }
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    for (Measure* const measure : measures_) {
+      if (measure->needs().stream) measure->stream(sequence, layer, values);
+    }
+  }
   void panel(const forward::AttentionPanel& panel) override {
     const auto head = analysis::head_index(heads_, {panel.layer, panel.head});
     if (!head) return;

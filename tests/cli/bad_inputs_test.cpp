@@ -468,8 +468,8 @@ TEST_CASE("an error is one line of at most 500 characters with its file and its 
                "99, need a number from 1 to 100; attnctl analyze --help shows the options\n"},
            Row{{"study", "data/tiny-bert", "--input", "data/treebank.conllu", "--config-file", option},
                "attnctl: --measures: unsupported \"xx",
-               "xx\"; known: metrics, positional, special, repeats, rare, distance, pairs, rollout, syntax, "
-               "coreference, probe, roles, ablation, probe_ablation\n"},
+               "xx\"; known: metrics, positional, special, repeats, rare, distance, pairs, rollout, "
+               "residual, syntax, coreference, probe, roles, ablation, probe_ablation\n"},
        }) {
     const RunResult result = run_attnctl(row.arguments);
     CAPTURE(result.err);

@@ -822,7 +822,7 @@ TEST_CASE("all columns of the tables of studies and plans have definitions") {
   REQUIRE(run_attnctl(words).status == 0);
   Pool pool(1);
   const Results results = study::study_results(study::StudyState::read(state), pool);
-  CHECK(results.tables.size() == 14);
+  CHECK(results.tables.size() == 17);
   std::ranges::for_each(results.tables, check_definitions);
   for (const Section& section : results.document.sections)
     if (const auto* const table = std::get_if<Table>(&section.items.data)) check_definitions(*table);
@@ -884,6 +884,7 @@ TEST_CASE("JSON records of a study have the columns of the CSV tables, which beg
     CAPTURE(name);
     const std::string csv = slurp(entry.path());
     const auto& records = document.at(name);
+    if (name == "massive_dimensions") continue;  // this model has no massive activations
     REQUIRE_FALSE(records.empty());
     std::string header = "model";
     for (const auto& [key, value] : records[0].items()) header += "," + key;
@@ -893,7 +894,7 @@ TEST_CASE("JSON records of a study have the columns of the CSV tables, which beg
     const bool flat = name != "pairs" && name != "distance";
     if (flat) CHECK(std::ranges::count(csv, '\n') == static_cast<std::ptrdiff_t>(1 + records.size()));
   }
-  CHECK(tables == 14);
+  CHECK(tables == 17);
   const auto& relation = document.at("relations")[0];
   CHECK(relation["name"] == "0.0");
   CHECK((relation["component"].is_null() && relation["layer"] == 0 && relation["head"] == 0));

@@ -71,9 +71,12 @@ class Layer:
         return (self.read @ self.w_v_heads[head] + self.b_v_heads[head]) @ self.w_o_heads[head]
 
 
-def run(directory, model_class, ids):
+def load(directory, model_class):
     model = model_class.from_pretrained(directory, attn_implementation="eager", dtype=torch.float32).double().eval()
-    layers = [Layer(model, index) for index in range(model.config.num_hidden_layers)]
+    return model, [Layer(model, index) for index in range(model.config.num_hidden_layers)]
+
+
+def run_layers(model, layers, ids):
     handles = [handle for layer in layers for handle in layer.watch()]
     with torch.no_grad(), float64_throughout(model, []):
         given = model(torch.tensor([ids]), output_attentions=True, output_hidden_states=True, use_cache=False)
@@ -83,6 +86,10 @@ def run(directory, model_class, ids):
         layer.pattern = given.attentions[index][0].numpy()
         layer.stream = given.hidden_states[index][0].numpy()
     return layers
+
+
+def run(directory, model_class, ids):
+    return run_layers(*load(directory, model_class), ids)
 
 
 def contributions(layer):

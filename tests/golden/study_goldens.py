@@ -16,11 +16,15 @@ def head_keys(layer, head):
 
 def write_goldens(prefix, make):
     """Writes study/PREFIXNAME.json with the result of make(NAME, lines) for every model over the corpus of
-    make_study.py: nine digits, one line per record of a head."""
+    make_study.py."""
     torch.set_num_threads(1)
     lines = (HERE / "study" / "corpus.txt").read_text().splitlines()
     for name in MODELS:
-        text = json.dumps(make(name, lines), default=float)
-        document = json.loads(text, parse_float=lambda number: float(f"{float(number):.9g}"))
-        parts = [f'"{key}": ' + json.dumps(value).replace('}, {"layer"', '},\n{"layer"') for key, value in document.items()]
-        (HERE / "study" / f"{prefix}{name}.json").write_text("{" + ",\n".join(parts) + "}\n")
+        write_golden(prefix + name, make(name, lines))
+
+
+def write_golden(name, made):
+    """Writes study/NAME.json: nine digits, one line per record of a head."""
+    document = json.loads(json.dumps(made, default=float), parse_float=lambda number: float(f"{float(number):.9g}"))
+    parts = [f'"{key}": ' + json.dumps(value).replace('}, {"layer"', '},\n{"layer"') for key, value in document.items()]
+    (HERE / "study" / f"{name}.json").write_text("{" + ",\n".join(parts) + "}\n")

@@ -135,6 +135,30 @@ TEST_CASE("rare and shuffled tokens agree with NumPy") {
   }
 }
 
+TEST_CASE("write ratios and massive activations agree with NumPy") {
+  struct Row {
+    const char* name;
+    std::string model, corpus;
+  };
+  for (const Row& row :
+       {Row{"tiny-bert", ATTNCTL_SOURCE_DIR "/data/tiny-bert", "corpus.txt"},
+        Row{"tiny-llama", ATTNCTL_SOURCE_DIR "/data/tiny-llama", "corpus.txt"},
+        Row{"planted", ATTNCTL_SOURCE_DIR "/tests/golden/sinks/planted/model", "residual-planted.jsonl"}}) {
+    CAPTURE(row.name);
+    const RunResult result = run_attnctl({"study", row.model, "--input", kFolder + row.corpus, "--measures",
+                                          "residual", "--batch-tokens", "300", "--format", "json"});
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    const json found = json::parse(result.out);
+    const json wanted = json::parse(slurp(kFolder + "residual-" + row.name + ".json"));
+    CHECK(wanted.size() == 3);
+    for (const auto& [section, items] : wanted.items()) {
+      // The largest ratio is that of a single value, so it has the full rounding error of a float32 pass.
+      const double tolerance = section == "writes" ? 1e-6 : 1e-5;
+      CHECK(difference(items, found.at(section), section, tolerance) == "");
+    }
+  }
+}
+
 TEST_CASE("the probe and the roles over 200 sentences agree with NumPy") {
   for (const std::string name : {"tiny-bert", "tiny-llama"}) {
     CAPTURE(name);

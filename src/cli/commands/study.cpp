@@ -68,8 +68,9 @@ std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Wa
 }
 
 constexpr std::string_view kStudyTables =
-    "heads,distributions,positional,special,repeats,rare,distance,pairs,rollout,relations,trees,coreference,"
-    "probe,roles,ablation,ablation_sentences,kept,probe_ablation,causal_roles";
+    "heads,distributions,positional,special,repeats,rare,distance,pairs,rollout,writes,massive,"
+    "massive_dimensions,relations,trees,coreference,probe,roles,ablation,ablation_sentences,kept,probe_"
+    "ablation,causal_roles";
 
 /// Throws Error(usage) if --plot names a table or column that no study has, or words that are in no title of
 /// the table `relations`.
@@ -338,7 +339,8 @@ namespace {
 
 // --- study and merge
 
-Results finished_study(const study::StudyState& state, bool named, double sink_epsilon, Session& session) {
+Results finished_study(const study::StudyState& state, bool named, const study::StudyThresholds& thresholds,
+                       Session& session) {
   state.check_data(named, session.warnings);
   Results results;
   results.document.head.set("schema", "attnctl.study/2")
@@ -346,7 +348,7 @@ Results finished_study(const study::StudyState& state, bool named, double sink_e
                           .set("version", ATTNCTL_VERSION)
                           .set("blas", linalg::blas_name())
                           .set("kernel", study::kernel_names(state)));
-  results.append(study::study_results(state, session.pool, sink_epsilon));
+  results.append(study::study_results(state, session.pool, thresholds));
   return results;
 }
 
@@ -416,7 +418,7 @@ void run_study_command(const StudyOptions& options) {
     state.write(*state_file);
     state_file->commit();  // also if the results cannot be written, because attnctl merge computes them again
   }
-  if (output) output->write(finished_study(state, !options.measures.empty(), options.sink_epsilon, session));
+  if (output) output->write(finished_study(state, !options.measures.empty(), options.thresholds, session));
   if (!state.done().contains(0))
     study.open.encoder.checks.warn(session.warnings);  // a state with block 0 has them
   print_study_warnings(state, target ? &*target : nullptr, session);
@@ -447,16 +449,21 @@ void add_result_options(Command& command, CommandOptions& options) {
 
 namespace {
 
-/// Adds --sink-epsilon, which changes only the output: the state of a study does not depend on it.
-void add_sink_option(Command& command, double& sink_epsilon) {
-  command.add("Output", {number("--sink-epsilon", &sink_epsilon,
-                                "With the measure special: a head is a sink if its mean weight on position 0 "
-                                "is above this number",
-                                Range{0.0, 1.0})});
+/// Adds the options that change only the output: the state of a study does not depend on them.
+void add_threshold_options(Command& command, study::StudyThresholds& thresholds) {
+  command.add("Output",
+              {number("--sink-epsilon", &thresholds.sink_epsilon,
+                      "With the measure special: a head is a sink if its mean weight on position 0 is above "
+                      "this number",
+                      Range{0.0, 1.0}),
+               number("--idle-ratio", &thresholds.idle_ratio,
+                      "With the measure residual: a head is idle if the length of what it writes is on "
+                      "average below this share of the length of the residual stream",
+                      non_negative())});
 }
 
 struct MergeOptions : CommandOptions {
-  double sink_epsilon = 0.3;
+  study::StudyThresholds thresholds;
   std::vector<std::string> states;
   std::string state;  // --state
   bool partial = false;
@@ -554,7 +561,7 @@ void merge(const MergeOptions& options) {
     const InterruptHold hold;  // the results follow
     state.write(*state_file);
   }
-  output.write(finished_study(state, false, options.sink_epsilon, session));
+  output.write(finished_study(state, false, options.thresholds, session));
   if (state_file) state_file->commit();  // last, so that a failure replaces neither of the two files
   print_study_warnings(state, &target, session);
 }
@@ -587,7 +594,7 @@ Command study_command() {
   add_study_scope(command, *options);
   add_shard_options(command, *options);
   add_result_options(command, *options);
-  add_sink_option(command, options->sink_epsilon);
+  add_threshold_options(command, options->thresholds);
   const auto line = [](const study::MeasureRow& row) {
     return fmt::format("  {:<10} {}\n", row.name, row.description);
   };
@@ -626,7 +633,7 @@ Command merge_command() {
                 "whether its run is finished",
         .excludes = "--state"}});
   add_result_options(command, *options);
-  add_sink_option(command, options->sink_epsilon);
+  add_threshold_options(command, options->thresholds);
   command.footer =
       "Examples:\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --state all.state && attnctl merge "

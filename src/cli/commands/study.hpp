@@ -78,7 +78,7 @@ struct StudyOptions : StudyScope {
   std::string shard;
   std::optional<std::string> state;
   CheckpointOptions checkpoint;
-  double sink_epsilon = 0.3;
+  study::StudyThresholds thresholds;
 };
 void add_shard_options(Command& command, StudyOptions& options);
 /// Adds the options of the output and of the resources.

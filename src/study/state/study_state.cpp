@@ -104,9 +104,10 @@ BlockSet load_blocks(StateReader& in) {
   return blocks;
 }
 
-StudyResults finish_all(const Measures& measures, Pool& pool) {
+StudyResults finish_all(const Measures& measures, Pool& pool, const StudyThresholds& thresholds) {
   std::vector<StudyResults> parts(measures.size());
   pool.run(parts.size(), [&](std::size_t i, std::size_t /*worker*/) {
+    parts[i].thresholds = thresholds;
     if (measures[i]->has_data()) measures[i]->finish(parts[i]);
   });
   StudyResults results;
@@ -321,17 +322,17 @@ std::vector<Warning> StudyState::warnings() const {
   return list;
 }
 
-StudyResults StudyState::finish(Pool& pool) const {
+StudyResults StudyState::finish(Pool& pool, const StudyThresholds& thresholds) const {
   const std::vector<const MeasureRow*> twins = header_->shuffled_measures();
   for (std::size_t i = 0; i < measures_.own.size(); ++i) {
     const auto twin = std::ranges::find(twins, header_->measures[i]);
     const auto index = static_cast<std::size_t>(twin - twins.begin());
     measures_.own[i]->compare_with(twin == twins.end() ? nullptr : measures_.shuffled[index].get());
   }
-  StudyResults results = finish_all(measures_.own, pool);
+  StudyResults results = finish_all(measures_.own, pool, thresholds);
   std::vector<RoleEvidence> of_random;
   for (const Measures& measures : measures_.nulls)
-    std::ranges::move(finish_all(measures, pool).evidence, std::back_inserter(of_random));
+    std::ranges::move(finish_all(measures, pool, thresholds).evidence, std::back_inserter(of_random));
   set_random(results.evidence, of_random);
   if (std::ranges::find(header_->measures, "roles", &MeasureRow::name) != header_->measures.end())
     add_roles(results, header_->shape);
@@ -422,8 +423,8 @@ std::string kernel_names(const StudyState& state) {
   return fmt::format("{}", fmt::join(state.kernels(), "+"));
 }
 
-Results study_results(const StudyState& state, Pool& pool, double sink_epsilon) {
-  StudyResults found = state.finish(pool);
+Results study_results(const StudyState& state, Pool& pool, const StudyThresholds& thresholds) {
+  StudyResults found = state.finish(pool, thresholds);
   const StudyHeader& header = state.header();
   const CorpusCounts& counts = state.counts();
   Record model = *std::get<std::shared_ptr<const Record>>(header.model.data);
@@ -434,7 +435,7 @@ Results study_results(const StudyState& state, Pool& pool, double sink_epsilon) 
   summary.set("blocks", state.done().size()).set("of", state.blocks());
   const Table strongest = strongest_table(found, header.shape);
   summary.set("strongest", strongest);
-  const StudySinks sinks(found, header.shape, sink_epsilon);
+  const StudySinks sinks(found, header.shape, thresholds.sink_epsilon);
   if (sinks.heads > 0) summary.set("sinks", sinks.record());
   for (const auto& [name, value] : found.summary.fields) summary.set(name, value);
 

@@ -139,7 +139,7 @@ class StudyState {
   void merge(const StudyState& other, const std::string& name, const std::string& other_name);
 
   /// Returns the results of all measures, and the roles if the measure `roles` is selected.
-  [[nodiscard]] StudyResults finish(Pool& pool) const;
+  [[nodiscard]] StudyResults finish(Pool& pool, const StudyThresholds& thresholds = {}) const;
   /// If measures have no data, adds a warning or, if --measures was given (`named`), throws Error(bad_input).
   void check_data(bool named, Warnings& warnings) const;
 
@@ -197,9 +197,9 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
 /// Returns the kernels of the BLAS and of attnctl that computed the blocks: "Haswell/avx2+SkylakeX/avx512".
 [[nodiscard]] std::string kernel_names(const StudyState& state);
 
-/// Returns the results of a study for output. A warning says if blocks are missing. A head is a sink if its
-/// mean weight on position 0 is above `sink_epsilon`.
-[[nodiscard]] Results study_results(const StudyState& state, Pool& pool, double sink_epsilon = 0.3);
+/// Returns the results of a study for output. A warning says if blocks are missing.
+[[nodiscard]] Results study_results(const StudyState& state, Pool& pool,
+                                    const StudyThresholds& thresholds = {});
 
 struct ComparisonRequest {
   /// Largest number of heads per column, and of changed roles, in text; nullopt: about 40 lines of text.

@@ -153,12 +153,19 @@ double cluster_error(double residual, std::uint64_t count, std::uint64_t cluster
 }
 
 std::optional<ShareEstimate> RatioSums::estimate() const {
-  if (sentences_ < 2) return std::nullopt;
+  if (sentences_ < 2 || rows_ == 0) return std::nullopt;
   const double ratio = *mean();
   // The sum over all sentences of (sum - ratio * rows)^2.
   const double residual = sum_squared_.value() - 2 * ratio * sum_rows_.value() +
                           ratio * ratio * static_cast<double>(rows_squared_);
   return ShareEstimate{ratio, cluster_error(residual, rows_, sentences_), rows_, sentences_};
+}
+
+std::optional<ConfidenceInterval> RatioSums::mean_interval() const {
+  const std::optional<ShareEstimate> of = estimate();
+  if (!of) return std::nullopt;
+  const double half = student_quantile(0.025, of->clusters - 1) * of->error;
+  return ConfidenceInterval{std::max(0.0, of->share - half), of->share + half};
 }
 
 double student_quantile(double tail, std::uint64_t degrees) {

@@ -173,7 +173,8 @@ struct SentenceTerm {
   }
 };
 
-/// The mean of a share (0 to 1) over the rows of all sentences, with a confidence interval. Rows of one
+/// The mean of a share (0 to 1) or of another number over the rows of all sentences, with a confidence
+/// interval. Rows of one
 /// sentence are not independent, so the sentences are the clusters. One instance adds the sentences of one
 /// block.
 class RatioSums {
@@ -203,8 +204,12 @@ class RatioSums {
   [[nodiscard]] std::uint64_t sentences() const { return sentences_; }
   [[nodiscard]] std::optional<double> mean() const { return per_row(sum_); }
   [[nodiscard]] std::optional<double> null() const { return per_row(null_); }
-  /// Returns nullopt if there are fewer than two sentences.
+  /// Returns nullopt if there are no rows or fewer than two sentences.
   [[nodiscard]] std::optional<ShareEstimate> estimate() const;
+  /// Returns the 95 % interval of a mean that is not a share but any number from 0: mean - t e and mean + t
+  /// e, at least 0, where e is the standard error (see cluster_error()) and t the quantile of Student's t
+  /// with sentences - 1 degrees of freedom. Returns nullopt if there are fewer than two sentences.
+  [[nodiscard]] std::optional<ConfidenceInterval> mean_interval() const;
 
  private:
   [[nodiscard]] std::optional<double> per_row(const BlockSum& sum) const {
