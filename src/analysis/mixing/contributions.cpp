@@ -1,5 +1,7 @@
 #include "analysis/mixing/contributions.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -56,6 +58,17 @@ std::vector<double> norms_after(const OwnedMatrix<double>& gram, MatrixView<cons
   for (std::size_t r = 0; r < norms.size(); ++r)
     norms[r] = gram.rows() > 0 ? std::sqrt(norms[r]) : norm(wide.view().row(r));
   return norms;
+}
+
+/// Returns |x|, in double. Has several sums, so that an addition does not wait for the one before it.
+double norm_of(std::span<const float> x) {
+  std::array<double, 8> sums{};
+  std::size_t first = 0;
+  for (; first + sums.size() <= x.size(); first += sums.size()) {
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += double{x[first + i]} * double{x[first + i]};
+  }
+  for (; first < x.size(); ++first) sums[0] += double{x[first]} * double{x[first]};
+  return std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0));
 }
 
 std::optional<double> ratio(double value, double by) {
@@ -260,7 +273,7 @@ std::uint64_t WriteRatios::memory(const model::Model& model, const input::Batch&
   for (const input::Sequence& sequence : batch.sequences)
     positions +=
         std::max<std::uint64_t>(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
-  return value_norms_bytes(model, batch, heads_) + (positions + model.config().d_model) * sizeof(double) +
+  return value_norms_bytes(model, batch, heads_) + positions * sizeof(double) +
          batch.sequences.size() * heads_.size() * sizeof(HeadWriteRatio);
 }
 
@@ -276,11 +289,7 @@ void WriteRatios::begin(const model::Model& model, const input::Batch& batch) {
 void WriteRatios::stream(std::size_t sequence, std::size_t /*layer*/, MatrixView<const float> values) {
   std::vector<double>& norms = stream_[sequence];
   norms.resize(values.rows);
-  std::vector<double> wide(values.cols);
-  for (std::size_t r = 0; r < values.rows; ++r) {
-    std::ranges::copy(values.row(r), wide.begin());
-    norms[r] = norm(wide);
-  }
+  for (std::size_t r = 0; r < values.rows; ++r) norms[r] = norm_of(values.row(r));
 }
 
 void WriteRatios::panel(const forward::AttentionPanel& panel) {

@@ -40,9 +40,9 @@ struct LayerMassive {
   std::uint64_t sentences = 0, massive_sentences = 0;
   std::uint64_t positions = 0;        // with a massive value
   std::uint64_t first_positions = 0;  // those that are position 0
-  std::map<std::uint64_t, std::uint64_t>
-      dimensions;            // number of massive values by dimension, at most d_model
-  double largest_ratio = 0;  // 0: no sentence with a median above 0
+  double largest_ratio = 0;           // 0: no sentence with a median above 0
+  /// The number of massive values in each dimension that has one: at most d_model items.
+  std::map<std::uint64_t, std::uint64_t> dimensions;
 
   auto parts() { return std::tie(sentences, massive_sentences, positions, first_positions, dimensions); }
 
