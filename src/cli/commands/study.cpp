@@ -242,14 +242,6 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   if (std::ranges::find(measures, "rollout", &study::MeasureRow::name) != measures.end() &&
       std::cmp_less(of_first, config.layers.front().attention.heads))
     warnings.add("no_rollout", "rollout is empty: it starts at layer 0, so select all heads of layer 0");
-  const auto removes_on_probe = [](const study::MeasureRow* row) {
-    return row->probe_only && row->on_request;
-  };
-  if (std::ranges::any_of(measures, removes_on_probe) && !config.layers.front().attention.causal)
-    fail(
-        Status::usage,
-        "--probe: this model cannot predict the repeated tokens, because its attention is not causal; remove "
-        "--probe, or give a causal model");
   if (std::ranges::any_of(measures, &study::MeasureRow::probe_only))
     settings.corpus.probe = {.sequences = 32, .seed = settings.seed};
   for (const InputItem& item : scope.inputs.items) {
@@ -281,13 +273,12 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
     if (reads_standard_input(scope) && scope.ablation.replacement != study::Replacement::zero &&
         scope.ablation.mean_from.empty())
       fail(Status::usage, "--input -: the corpus is read twice; give a file, --mean-from or --replace zero");
-    if (!config.layers.back().attention.causal &&
+    if (!config.layers.front().attention.causal &&
         std::ranges::find(settings.measures, "probe_ablation", &study::MeasureRow::name) !=
             settings.measures.end())
       fail(Status::bad_input,
            "{}: the measure probe_ablation (--probe of attnctl ablate) needs a causal model, because it "
-           "scores "
-           "the next tokens of repeated random tokens; this model predicts masked tokens; leave it out",
+           "scores the next tokens of repeated random tokens; leave it out",
            escaped(study.open.model.name()));
     settings.ablation = ablation_settings(scope, study.open, settings.selection);
   }
