@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -22,6 +23,10 @@ TEST_CASE("every source file keeps the order and the namespaces of the folders")
   static const std::regex type("(?:class|struct) ([A-Z]\\w*)(?: final)?(?: ?:[^:;{][^;{]*)? ?\\{");
   std::map<std::string, std::size_t> files;               // of each folder
   std::map<std::string, std::vector<std::string>> types;  // the files that define each type
+  // The constants of headers and of sources, each with its folder. The sources of a folder are compiled
+  // together, so that a constant of one source would replace that of a header in the others.
+  static const std::regex constant("(?:^|\\n)(?:inline )?constexpr [^=;({]*?\\b(k[A-Z]\\w*)\\s*[={;]");
+  std::set<std::string> of_headers, of_sources;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "src")) {
     const std::string extension = entry.path().extension().string();
     if (extension != ".cpp" && extension != ".hpp") continue;
@@ -34,6 +39,14 @@ TEST_CASE("every source file keeps the order and the namespaces of the folders")
     for (std::sregex_iterator found(code.begin(), code.end(), type), end; found != end; ++found) {
       types[(*found)[1]].push_back(path);
     }
+    const std::string folder = path.substr(0, path.find('/', 4));  // src/FOLDER
+    for (std::sregex_iterator found(code.begin(), code.end(), constant), end; found != end; ++found)
+      (extension == ".hpp" ? of_headers : of_sources).insert(folder + " " + (*found)[1].str());
+  }
+  CHECK(of_headers.size() > 20);
+  for (const std::string& name : of_sources) {
+    CAPTURE(name);
+    CHECK_FALSE(of_headers.contains(name));
   }
   CHECK(files.size() > 20);
   for (const auto& folder : files) {

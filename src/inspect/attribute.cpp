@@ -57,7 +57,7 @@ constexpr auto kAttributionDefinitions = std::to_array<Definition>({
     {"key_writer", "", "", "", "what wrote the part of the stream that the key reads"},
 });
 
-constexpr std::size_t kTextRows = 15;
+constexpr std::size_t kMostParts = 15;
 
 class BestToken final : public forward::Observer {
  public:
@@ -74,12 +74,12 @@ class BestToken final : public forward::Observer {
   std::int64_t best_ = 0;
 };
 
-/// Adds a line about the parts that a table of kTextRows rows leaves out, if any. `all` is the number of
+/// Adds a line about the parts that a table of kMostParts rows leaves out, if any. `all` is the number of
 /// parts, `rest` the sum of those that are left out, and `what` names a part.
 void add_rest(std::vector<PageBlock>& text, std::size_t all, double rest, std::string_view what) {
-  if (all <= kTextRows) return;
+  if (all <= kMostParts) return;
   text.emplace_back(TextLine{"", fmt::format("{}, which add up to {:.3f}: --format json",
-                                             counted(all - kTextRows, fmt::format("more {}", what)), rest)});
+                                             counted(all - kMostParts, fmt::format("more {}", what)), rest)});
 }
 
 /// Returns the cells of the columns writer, component, layer, head and name.
@@ -121,7 +121,7 @@ void add_logits(const model::Model& model, const tokenizer::Vocabulary& vocabula
     std::vector<std::vector<Cell>> shown;
     double rest = 0;
     for (const auto& [value, writer] : order) {
-      if (shown.size() == kTextRows)
+      if (shown.size() == kMostParts)
         rest += value;
       else
         shown.push_back(row_of(writer_name(config, parts.writers, writer), value));
@@ -156,7 +156,7 @@ void add_score(const model::Model& model, const causal::RecordedSequence& record
   std::vector<std::vector<Cell>> shown;
   double rest = 0;
   for (const auto& [value, pair] : order) {
-    if (shown.size() == kTextRows)
+    if (shown.size() == kMostParts)
       rest += value;
     else
       shown.push_back(row_of(writer_name(config, parts.query_writers, pair.first),
@@ -273,7 +273,7 @@ class PatternTables {
     std::vector<std::vector<Cell>> shown;
     double rest = 0;
     for (const Pair& pair : pairs) {
-      if (shown.size() == kTextRows) {
+      if (shown.size() == kMostParts) {
         rest += pair.part;
         continue;
       }

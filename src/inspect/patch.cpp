@@ -237,9 +237,9 @@ class Patcher {
       all.emplace_back(*std::ranges::find(kPatchDefinitions, name, &Definition::name));
     std::ranges::stable_sort(order, std::ranges::greater(),
                              [&](std::size_t i) { return std::abs(effects[i].logit_difference); });
-    constexpr std::size_t kTextRows = 20;
+    constexpr std::size_t kMostPatches = 20;
     std::vector<std::vector<Cell>> top;
-    for (std::size_t i = 0; i < std::min(order.size(), kTextRows); ++i) {
+    for (std::size_t i = 0; i < std::min(order.size(), kMostPatches); ++i) {
       const std::vector<Cell>& row = rows[order[i]];
       top.push_back({row[3], row[4], row[5], row[6], row[7], row[9], row[10], row[11]});
     }
@@ -248,9 +248,9 @@ class Patcher {
         make_table("patches",
                    {"head", "part", "position", "token", "metric", "effect", "estimate", "grad_drop"},
                    std::move(top))});
-    if (order.size() > kTextRows)
-      results.text.emplace_back(
-          TextLine{"", counted(order.size() - kTextRows, "more patch", "more patches") + ": --format json"});
+    if (order.size() > kMostPatches)
+      results.text.emplace_back(TextLine{
+          "", counted(order.size() - kMostPatches, "more patch", "more patches") + ": --format json"});
     results.add_table("patch", make_table("patches", std::move(all), std::move(rows)));
     HeatmapPage page = heads_page(results, "patches.effect");
     page.title = "Effect of Patching Heads";

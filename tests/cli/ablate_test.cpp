@@ -247,6 +247,22 @@ TEST_CASE("--order takes every number that ablate has for a head") {
         record_of(document["ablation"], "others")["loss_change"]);
 }
 
+TEST_CASE("a group with more heads than are selected is kept in a state") {
+  const TempDir folder;
+  const std::string groups = (folder.path() / "groups.json").string(),
+                    state = (folder.path() / "state").string();
+  write_file(groups, R"({"two layers": ["0.0", "0.1", "0.2", "0.3", "1.0", "1.1"]})");
+  const RunResult whole =
+      ablate(kLlama, kTreebank, {"--layers", "0", "--sets", "group", "--groups", groups, "--format", "json"});
+  REQUIRE(ablate(kLlama, kTreebank,
+                 {"--layers", "0", "--sets", "group", "--groups", groups, "--shard", "1/1", "--state", state})
+              .status == 0);
+  const RunResult merged = run_attnctl({"merge", state, "--format", "json", "--quiet"});
+  REQUIRE_MESSAGE(merged.status == 0, merged.err);
+  CHECK(record_of(json::parse(merged.out)["ablation"], "two layers") ==
+        record_of(json::parse(whole.out)["ablation"], "two layers"));
+}
+
 TEST_CASE("threads, shards, checkpoints and their order do not change a byte of an ablation") {
   const TempDir folder;
   const auto path = [&](const std::string& name) { return (folder.path() / name).string(); };

@@ -356,8 +356,7 @@ class AblationMeasure : public Measure {
       }
       load_list(in, set.mlps);
       if (set.null_of >= std::ssize(sets_)) in.damaged("a random set has a wrong number");
-      if ((set.kind == "head" && set.heads.size() != 1) || set.heads.size() > heads())
-        in.damaged("a set has a wrong number of heads");
+      if (set.kind == "head" && set.heads.size() != 1) in.damaged("a set has a wrong number of heads");
     }
     for (std::size_t left = in.count(); left > 0; --left) {
       std::pair<std::uint64_t, std::uint64_t> key;
