@@ -4,6 +4,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 #include <unistd.h>
 
@@ -20,9 +21,19 @@ static_assert(std::atomic<SignalState>::is_always_lock_free && std::atomic<char*
 std::atomic<SignalState> signal_state{SignalState::none};
 std::atomic<int> final_status{-1};  // -1: not known yet
 std::array<std::atomic<char*>, 64> temporary_paths{};
-constexpr int kMaxDepth = 2;  // a temporary file is in at most this number of temporary folders
+std::atomic<int> creations{0};      // number of CreationHolds
+thread_local bool creates = false;  // this thread has one
+constexpr int kMaxDepth = 2;        // a temporary file is in at most this number of temporary folders
+
+/// Waits until no other thread creates a temporary file. signal_state must be `ending`.
+void wait_for_creations() noexcept {
+  constexpr timespec kStep{.tv_sec = 0, .tv_nsec = 100'000};
+  constexpr int kMostSteps = 10'000;  // a second
+  for (int step = 0; step < kMostSteps && creations > (creates ? 1 : 0); ++step) ::nanosleep(&kStep, nullptr);
+}
 
 [[noreturn]] void end_with(Status status, std::string_view line) noexcept {
+  wait_for_creations();
   remove_temporaries();
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
   ::_exit(static_cast<int>(status));
@@ -94,6 +105,19 @@ std::shared_ptr<void> remember_temporary(const std::string& path) {
   return nullptr;
 }
 
+CreationHold::CreationHold() noexcept {
+  creates = true;
+  ++creations;
+  if (signal_state != SignalState::ending) return;
+  --creations;
+  while (true) ::pause();
+}
+
+CreationHold::~CreationHold() {
+  --creations;
+  creates = false;
+}
+
 void remove_temporaries() noexcept {
   std::array<const char*, temporary_paths.size()> paths{};  // not freed, because the process is about to end
   for (std::size_t i = 0; i < paths.size(); ++i) paths[i] = temporary_paths[i].exchange(nullptr);
@@ -110,6 +134,7 @@ void set_final_status(int status) noexcept {
 
 void forget_temporaries() noexcept {
   for (std::atomic<char*>& slot : temporary_paths) slot = nullptr;
+  creations = 0;  // those of other threads of the parent
 }
 
 }  // namespace attnctl

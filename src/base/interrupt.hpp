@@ -49,6 +49,17 @@ struct InterruptHold {
 /// remembered; the result for any other path is null. Thread-safe.
 [[nodiscard]] std::shared_ptr<void> remember_temporary(const std::string& path);
 
+/// A thread has one while it creates a remembered file or folder. A thread that ends the process because of
+/// memory or a signal waits for the end of all of them, at most a second, because it could not remove what is
+/// created later. If the process is already ending, the constructor waits for its end.
+class CreationHold {
+ public:
+  CreationHold() noexcept;
+  ~CreationHold();
+  CreationHold(const CreationHold&) = delete;
+  CreationHold& operator=(const CreationHold&) = delete;
+};
+
 /// Removes the remembered files, then the remembered folders that are empty, the inner first. Is
 /// async-signal-safe: the signal handler calls it.
 void remove_temporaries() noexcept;

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #include "base/files/input_file.hpp"
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
+#include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
@@ -166,6 +168,36 @@ TEST_CASE("temporary folders in each other are removed, in whichever order they 
           }) == 0);
     CHECK(std::filesystem::is_empty(folder.path()));
   }
+}
+
+TEST_CASE("running out of memory waits for a file that another thread is creating, and removes it") {
+  const test::TempDir folder;
+  const std::filesystem::path path = folder.path() / "hidden";
+  const int status = in_child([&] {
+    install_signal_handlers();
+    ::alarm(60);  // ends a test that waits for ever
+    std::atomic<bool> creates = false;
+    std::thread([&] {
+      const auto remembered = remember_temporary(path);
+      {
+        const CreationHold hold;
+        creates = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        std::ofstream(path) << "x";
+        std::ofstream(folder.path() / "created") << std::filesystem::exists(path);
+      }
+      const CreationHold later;
+      std::ofstream(folder.path() / "later") << "x";
+      ::pause();
+    }).detach();
+    while (!creates) std::this_thread::yield();
+    end_out_of_memory();
+    return 0;
+  });
+  CHECK(status == 5);
+  CHECK(test::slurp(folder.path() / "created") == "1");
+  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "later"));
 }
 
 TEST_CASE("the first signal ends a read that waits for input, also if another thread receives the signal") {

@@ -73,6 +73,7 @@ fs::path create_hidden(const fs::path& folder, std::shared_ptr<void>& remembered
     if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<std::uint64_t>(::getpid());
     fs::path path = folder / fmt::format(".attnctl-{:012x}", bits >> 16U);
     remembered = remember_temporary(path.string());
+    const CreationHold hold;
     if (create(path)) return path;
     if (errno != EEXIST && errno != EINTR) break;
   }
@@ -299,7 +300,11 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   name_ = escaped(path.native());
   path_ = output_path(path);
   remember(path_.string());
-  created_ = ::mkdir(path_.c_str(), 0777) == 0;
+  const auto create = [&] {
+    const CreationHold hold;
+    return ::mkdir(path_.c_str(), 0777) == 0;
+  };
+  created_ = create();
   const int error = errno;
   if (!created_) remembered_.clear();
   std::error_code ignored;
