@@ -19,7 +19,6 @@
 #include "base/files/input_file.hpp"
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
-#include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
