@@ -34,8 +34,7 @@ constexpr auto kAttributionDefinitions = std::to_array<Definition>({
      "Elhage et al. 2021"},
     {"patterns.contribution", "nats", "", "0",
      "weight times the mean of d ln p / d weight while the patterns of all heads of this layer grow from 0 "
-     "to "
-     "their values; p is the probability of the first explained token",
+     "to their values; p is the probability of the first explained token",
      "Hao et al. 2021, integrated gradients"},
     {"pattern_heads.contribution", "nats", "", "0", "sum of the contributions of the head's weights",
      "Hao et al. 2021, integrated gradients"},

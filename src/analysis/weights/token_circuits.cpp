@@ -237,8 +237,7 @@ std::vector<PositionPattern> position_patterns(const model::Model& model,
   const model::ModelConfig& config = model.config();
   std::vector<PositionPattern> patterns(heads.size());
   const std::size_t n = std::min(kTokens, config.max_positions.value_or(kTokens));
-  if (!model.embedding()->token.present()) return patterns;
-  if (n < 2) return patterns;
+  if (!model.embedding()->token.present() || n < 2) return patterns;
   input::Batch batch;
   input::Sequence& sequence = batch.sequences.emplace_back();
   const std::vector<float> mean = mean_embedding(model);

@@ -288,8 +288,7 @@ input::Sequence single_input(const SingleInput& given, const SingleInput& target
   } else if (config.decoder) {
     fail(Status::usage,
          "--{}: the decoder of this model predicts the token after a target; give --target-text TEXT (\"\" "
-         "for "
-         "its first token) or --target-ids IDS",
+         "for its first token) or --target-ids IDS",
          name);
   }
   input::finish_batch(batch, open.vocabulary);
