@@ -43,11 +43,6 @@ class TokenTable {
 
   /// Adds a token with an id, or replaces the id of a token in the table. `id` must not be negative.
   void put(std::string_view token, std::int32_t id);
-  void clear() {  // keeps the memory
-    slots_.assign(slots_.size(), {});
-    bytes_.clear();
-    size_ = longest_ = 0;
-  }
   /// Returns the id of a token; -1 if the table does not contain it.
   [[nodiscard]] std::int32_t find(std::string_view token) const;
   [[nodiscard]] std::size_t size() const { return size_; }        // number of different tokens

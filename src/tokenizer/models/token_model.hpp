@@ -55,12 +55,10 @@ struct BestTokenization {
   std::int32_t id = -1;     // id of the last token; -1: no tokenization was found yet
 };
 
-/// A cache from words to their tokens, for one thread. A full cache is emptied.
+/// A cache from words to their tokens, for one thread. A full cache is emptied, and grows up to kMostWords.
 class WordCache {
  public:
   static constexpr std::size_t kLongest = 128;  // in bytes; longer words are not cached
-
-  WordCache() { tokens_.reserve(kMostWords * 3); }
 
   /// Appends the tokens of a word to `tokens`. If the cache does not have the word, calls make(), which must
   /// append the word's tokens to `tokens`, and stores them unless the word is longer than kLongest.
@@ -74,8 +72,9 @@ class WordCache {
     }
     const auto first = static_cast<std::ptrdiff_t>(tokens.size());
     make();
-    if (words_.size() == kMostWords) {
-      words_.clear();
+    if (words_.size() == most_words_) {
+      most_words_ = std::min(most_words_ * 4, kMostWords);
+      words_ = TokenTable(most_words_);
       tokens_.clear();
     }
     words_.put(word, static_cast<std::int32_t>(tokens_.size()));
@@ -86,7 +85,8 @@ class WordCache {
  private:
   static constexpr std::size_t kMostWords = std::size_t{1} << 14;
 
-  TokenTable words_{kMostWords};  // for each word, the index of its first element in tokens_
+  std::size_t most_words_ = kMostWords / 16;  // a short text should not wait for a large table
+  TokenTable words_{most_words_};             // for each word, the index of its first element in tokens_
   /// For each word, an element whose id is the number of tokens of the word, then these tokens.
   std::vector<PieceToken> tokens_;
 };
