@@ -87,13 +87,14 @@ struct Stream {
   }
 };
 
-std::vector<double> row_of(MatrixView<const float> rows, std::size_t r) {
+template <typename Value>
+std::vector<double> row_of(MatrixView<const Value> rows, std::size_t r) {
   return {rows.row(r).begin(), rows.row(r).end()};
 }
 
-/// Returns what the heads and the output bias of a layer add to the stream.
+/// Returns what the heads and the output bias of a layer add to the stream, given the `z` of one token.
 Stream attention_parts(const model::LayerConfig& config, const model::LayerWeights& weights,
-                       MatrixView<const float> z, std::size_t layer) {
+                       std::span<const double> z, std::size_t layer) {
   Stream parts;
   const std::size_t width = config.attention.d_value;
   const OwnedMatrix<double> output = weights.output.in_out_double();
@@ -101,7 +102,7 @@ Stream attention_parts(const model::LayerConfig& config, const model::LayerWeigh
   for (std::size_t head = 0; head < config.attention.heads; ++head) {
     std::ranges::fill(row, 0.0);
     for (std::size_t c = 0; c < width; ++c) {
-      const double value = z(0, head * width + c);
+      const double value = z[head * width + c];
       for (std::size_t d = 0; d < row.size(); ++d) row[d] += value * output(head * width + c, d);
     }
     parts.add({Writer::Origin::head, layer, head}, row);
@@ -127,7 +128,8 @@ std::size_t first_layer(const model::ModelConfig& config, std::size_t layer) {
 /// Returns the stream of the token at `position` after the layers [begin, end), where `begin` is the first
 /// layer of a stack. A norm that the stream passes on the way is linear with its scale frozen; what its bias
 /// adds is a part.
-Stream stream_after(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
+template <typename Value>
+Stream stream_after(const model::Model& model, const RecordedValues<Value>& recorded, std::size_t position,
                     std::size_t begin, std::size_t end, Pool& pool) {
   const model::ModelConfig& config = model.config();
   Stream stream;
@@ -139,7 +141,7 @@ Stream stream_after(const model::Model& model, const RecordedSequence& recorded,
       fail(Status::bad_input, "{}: sums over writers do not support models with a convolution",
            escaped(model.name()));
     if (i > begin && at.place == NormPlace::stream) stream.pass(at.norm, weights->attention_norm, i);
-    const Stream attention = attention_parts(at, *weights, recorded.z[i].view().row_range(position, 1), i);
+    const Stream attention = attention_parts(at, *weights, row_of(recorded.z[i].view(), position), i);
     stream.writers.insert(stream.writers.end(), attention.writers.begin(), attention.writers.end());
     stream.sum.add(attention.sum);
     if (at.place == NormPlace::post) stream.pass(at.norm, weights->attention_norm, i);
@@ -155,7 +157,8 @@ Stream stream_after(const model::Model& model, const RecordedSequence& recorded,
 
 /// Returns the stream of the token at `position` before the attention of `layer` (before its norm, except for
 /// NormPlace::stream), or before the final norm if `layer` is the number of layers.
-Stream stream_of(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
+template <typename Value>
+Stream stream_of(const model::Model& model, const RecordedValues<Value>& recorded, std::size_t position,
                  std::size_t layer, Pool& pool) {
   const model::ModelConfig& config = model.config();
   const std::size_t begin = first_layer(config, layer);
@@ -167,7 +170,8 @@ Stream stream_of(const model::Model& model, const RecordedSequence& recorded, st
 
 /// Returns the output of the encoder, with its norm, for the token at `position`: what the keys of a layer of
 /// cross-attention read.
-Stream memory_of(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
+template <typename Value>
+Stream memory_of(const model::Model& model, const RecordedValues<Value>& recorded, std::size_t position,
                  std::size_t cross_layer, Pool& pool) {
   const std::size_t end = first_layer(model.config(), cross_layer);
   Stream stream = stream_after(model, recorded, position, 0, end, pool);
@@ -237,8 +241,10 @@ void rotate_row(const model::RotaryConfig& config, const forward::RotaryTable& t
   }
 }
 
-ProjectedParts projected_parts(const model::Model& model, const RecordedSequence& recorded, std::size_t layer,
-                               std::size_t position, const HeadProjection& to, Pool& pool) {
+template <typename Value>
+ProjectedParts projected_parts(const model::Model& model, const RecordedValues<Value>& recorded,
+                               std::size_t layer, std::size_t position, const HeadProjection& to,
+                               Pool& pool) {
   const model::LayerConfig& at = model.config().layers[layer];
   const model::AttentionConfig& config = at.attention;
   Stream stream = to.of_memory ? memory_of(model, recorded, position, layer, pool)
@@ -280,7 +286,8 @@ ProjectedParts projected_parts(const model::Model& model, const RecordedSequence
 
 }  // namespace
 
-LogitParts logit_parts(const model::Model& model, const RecordedSequence& recorded, std::size_t position,
+template <typename Value>
+LogitParts logit_parts(const model::Model& model, const RecordedValues<Value>& recorded, std::size_t position,
                        std::span<const std::int64_t> tokens, Pool& pool) {
   const model::ModelConfig& config = model.config();
   Stream stream = stream_of(model, recorded, position, config.layers.size(), pool);
@@ -308,7 +315,8 @@ LogitParts logit_parts(const model::Model& model, const RecordedSequence& record
   return parts;
 }
 
-ScoreParts score_parts(const model::Model& model, const RecordedSequence& recorded, model::HeadId head,
+template <typename Value>
+ScoreParts score_parts(const model::Model& model, const RecordedValues<Value>& recorded, model::HeadId head,
                        std::size_t query, std::size_t key, Pool& pool) {
   const model::LayerConfig& layer = model.config().layers.at(head.layer);
   const model::AttentionConfig& config = layer.attention;
@@ -337,6 +345,15 @@ ScoreParts score_parts(const model::Model& model, const RecordedSequence& record
     products *= cap * std::tanh(total / cap) / total;
   return {std::move(q.writers), std::move(k.writers), owned(products, products.shape(0))};
 }
+
+template LogitParts logit_parts(const model::Model&, const RecordedValues<float>&, std::size_t,
+                                std::span<const std::int64_t>, Pool&);
+template ScoreParts score_parts(const model::Model&, const RecordedValues<float>&, model::HeadId, std::size_t,
+                                std::size_t, Pool&);
+template LogitParts logit_parts(const model::Model&, const RecordedValues<double>&, std::size_t,
+                                std::span<const std::int64_t>, Pool&);
+template ScoreParts score_parts(const model::Model&, const RecordedValues<double>&, model::HeadId,
+                                std::size_t, std::size_t, Pool&);
 
 std::string name_of(const Writer& writer, const model::ModelConfig& config) {
   const std::string layer =

@@ -30,7 +30,9 @@ struct LogitParts {
   OwnedMatrix<double> parts;     // [writers, tokens]
   std::vector<double> constant;  // [tokens], from the biases of the final norm and of the output head
 };
-[[nodiscard]] LogitParts logit_parts(const model::Model& model, const RecordedSequence& recorded,
+/// `recorded` has the values of a float32 or a float64 pass, with the MLPs.
+template <typename Value>
+[[nodiscard]] LogitParts logit_parts(const model::Model& model, const RecordedValues<Value>& recorded,
                                      std::size_t position, std::span<const std::int64_t> tokens, Pool& pool);
 
 /// The score of a query and a key of one head, before positions and masks are added: scale q k^T as a sum
@@ -41,7 +43,8 @@ struct ScoreParts {
   OwnedMatrix<double> parts;  // [query writers + 1, key writers + 1]
 };
 /// Throws Error(bad_input) for linear attention and clamped projections, whose scores are no such sums.
-[[nodiscard]] ScoreParts score_parts(const model::Model& model, const RecordedSequence& recorded,
+template <typename Value>
+[[nodiscard]] ScoreParts score_parts(const model::Model& model, const RecordedValues<Value>& recorded,
                                      model::HeadId head, std::size_t query, std::size_t key, Pool& pool);
 
 /// Returns "embedding", "2.1", "mlp 2", "bias 2" and the like.

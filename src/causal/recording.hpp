@@ -14,13 +14,15 @@ namespace attnctl::causal {
 
 /// The values of one sequence. In encoder-decoder models, the rows of a layer of the decoder belong to the
 /// target.
-struct RecordedSequence {
-  std::vector<OwnedMatrix<float>> streams;  // [layers][n, d_model], before the attention output is added
-  std::vector<OwnedMatrix<float>> z;        // [layers][n, heads * v], the z of all heads, side by side
-  std::vector<OwnedMatrix<float>> mlp;      // [layers][n, d_model], what the MLP adds; empty if not recorded
-  OwnedMatrix<float> memory;        // [m, d_model], the output of the encoder; empty without a decoder
-  OwnedMatrix<float> final_stream;  // [n, d_model], the input of the final norm
+template <typename Value>
+struct RecordedValues {
+  std::vector<OwnedMatrix<Value>> streams;  // [layers][n, d_model], before the attention output is added
+  std::vector<OwnedMatrix<Value>> z;        // [layers][n, heads * v], the z of all heads, side by side
+  std::vector<OwnedMatrix<Value>> mlp;      // [layers][n, d_model], what the MLP adds; empty if not recorded
+  OwnedMatrix<Value> memory;        // [m, d_model], the output of the encoder; empty without a decoder
+  OwnedMatrix<Value> final_stream;  // [n, d_model], the input of the final norm
 };
+using RecordedSequence = RecordedValues<float>;
 
 /// Records the sequences of a batch. Give it to a pass as an observer and as the editor.
 class Recorder final : public forward::Observer, public forward::Editor {

@@ -78,6 +78,7 @@ ReferencePass run_reference(const model::Model& model, const input::Sequence& se
              "layers up to {}",
              escaped(model.name()), i, i);
       }
+      result.stream = linalg::to_owned(x);
       x = finish_layer(layer, *weights, x, linalg::to_matrix(result.output.view()), pool,
                        edit_with(edits.mlp));
       x = add_convolution(layer, *weights, embeddings, x);

@@ -20,6 +20,7 @@ struct ReferenceLayer {
   std::vector<OwnedMatrix<double>> scores;   // [heads][n, m]; -inf for masked keys
   std::vector<OwnedMatrix<double>> z;        // [heads][n, v]; empty without W_V
   OwnedMatrix<double> output;                // [n, d_out]; empty without W_V
+  OwnedMatrix<double> stream;                // [n, d_model], what the attention output is added to
 };
 
 /// The results of the float64 pass of one sequence.
