@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
@@ -226,6 +227,49 @@ TEST_CASE("keeping more heads of a good order lowers the loss, and all heads giv
   }
 }
 
+/// Returns the heads of a model in greedy order, the last removed one first, by one run for each step.
+Words heads_by_steps(const std::string& corpus, Words left) {
+  const TempDir folder;
+  const std::string groups = (folder.path() / "groups.json").string();
+  Words removed;
+  while (left.size() > 1) {
+    json candidates = json::object();
+    for (const std::string& head : left) {
+      candidates[head] = removed;
+      candidates[head].push_back(head);
+    }
+    write_file(groups, candidates.dump());
+    const json document =
+        ablation(kLlama, corpus, {"--sets", "group", "--groups", groups, "--null-sets", "0"});
+    const auto change = [&](const std::string& head) {
+      return record_of(document["ablation"], head)["loss_change"].get<double>();
+    };
+    const auto best = std::ranges::min_element(left, {}, change);
+    removed.push_back(*best);
+    left.erase(best);
+  }
+  left.insert(left.end(), removed.rbegin(), removed.rend());
+  return left;
+}
+
+TEST_CASE("the greedy order removes one head after the other, each time the one that matters least") {
+  const Words heads = {"0.1", "1.0", "1.2", "2.0", "3.1"};
+  for (const std::string& order : {std::string("greedy"), "greedy:" + kTreebank}) {
+    const std::string corpus = order == "greedy" ? kTreebank : kLlama + "/sentences.jsonl";
+    const Words wanted = heads_by_steps(kTreebank, heads);
+    const json document =
+        ablation(kLlama, corpus,
+                 {"--heads", "0.1,1.0,1.2,2.0,3.1", "--order", order, "--sets", "keep", "--steps", "5",
+                  "--null-sets", "3", "--replace", "mean", "--mean-from", kTreebank});
+    for (std::size_t kept = 0; kept < heads.size(); ++kept) {
+      Words removed(wanted.begin() + static_cast<std::ptrdiff_t>(kept), wanted.end());
+      std::ranges::sort(removed);
+      const json& record = record_of(document["ablation"], "keep " + std::to_string(kept));
+      CHECK(record["heads"] == fmt::format("{}", fmt::join(removed, "+")));
+    }
+  }
+}
+
 TEST_CASE("--order takes every number that ablate has for a head") {
   const TempDir folder;
   const std::string heads = (folder.path() / "heads.json").string(),
@@ -425,7 +469,9 @@ TEST_CASE("ablate explains what it cannot do") {
   };
   const std::vector<Row> rows = {
       {kLlama, {"--sets", "group"}, 2, "--sets group: needs --groups FILE"},
-      {kLlama, {"--sets", "keep"}, 2, "--sets keep: needs --order FILE:COLUMN"},
+      {kLlama, {"--sets", "keep"}, 2, "--sets keep: needs --order FILE:COLUMN or --order greedy"},
+      {kLlama, {"--order", "greedy:"}, 2, "need greedy or greedy:FILE"},
+      {kLlama, {"--order", "greedy:missing.txt"}, 4, "missing.txt"},
       {kLlama, {"--groups", bad}, 3, "need a list of heads such as"},
       {kLlama, {"--groups", heads}, 3, "the document has no list \"roles\"; need the JSON document of"},
       {kLlama, {"--order", bad}, 2, "need FILE:COLUMN"},

@@ -15,6 +15,7 @@
 #include "cli/commands/study.hpp"
 #include "formats/json.hpp"
 #include "study/ablation.hpp"
+#include "study/greedy_order.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -113,7 +114,7 @@ std::vector<model::HeadId> read_order(const std::string& given, const model::Mod
                                       const forward::Selection& selection) {
   const std::size_t colon = given.rfind(':');
   if (colon == std::string::npos || colon + 1 == given.size())
-    fail(Status::usage, "--order: got {}, need FILE:COLUMN, such as heads.json:loss_change",
+    fail(Status::usage, "--order: got {}, need FILE:COLUMN, such as heads.json:loss_change, or greedy",
          in_quotes(given));
   const std::string path = given.substr(0, colon), column = given.substr(colon + 1);
   const nlohmann::ordered_json document = read_document(path);
@@ -138,6 +139,16 @@ std::vector<model::HeadId> read_order(const std::string& given, const model::Mod
   };
   std::ranges::stable_sort(order, std::ranges::greater(), value_of);
   return order;
+}
+
+/// Returns FILE of --order greedy:FILE; "" for --order greedy; nullopt for other orders.
+std::optional<std::string> greedy_texts(const std::string& order) {
+  const std::string name = "greedy";
+  if (order == name) return "";
+  if (!order.starts_with(name + ":")) return std::nullopt;
+  if (order.size() == name.size() + 1)
+    fail(Status::usage, "--order: got {}, need greedy or greedy:FILE", in_quotes(order));
+  return order.substr(name.size() + 1);
 }
 
 void add_ablation_options(Command& command, AblationOptions& options) {
@@ -171,9 +182,10 @@ void add_ablation_options(Command& command, AblationOptions& options) {
         "FILE"},
        {"--order", &options.order,
         "Order of the heads for --sets keep: a JSON document of attnctl and a column of its heads, such as "
-        "heads.json:loss_change or heads.json:importance; the head with the largest value is kept longest; "
-        "adds keep to --sets",
-        "FILE:COLUMN"},
+        "heads.json:loss_change or heads.json:importance, the head with the largest value is kept longest; "
+        "or greedy, which removes one head after the other, each time the one without which the loss on the "
+        "corpus (with greedy:FILE: on these texts) is smallest; adds keep to --sets",
+        "FILE:COLUMN|greedy[:FILE]"},
        steps,
        number("--null-sets", &options.null_sets,
               "Number of random sets with which each layer, group and step of keep is compared",
@@ -200,12 +212,30 @@ void add_ablation_options(Command& command, AblationOptions& options) {
 std::vector<std::filesystem::path> ablation_files(const AblationOptions& options) {
   std::vector<std::filesystem::path> files(options.mean_from.begin(), options.mean_from.end());
   if (!options.groups.empty()) files.emplace_back(options.groups);
-  if (!options.order.empty()) files.emplace_back(options.order.substr(0, options.order.rfind(':')));
+  if (const std::string texts = greedy_texts(options.order).value_or(""); !texts.empty())
+    files.emplace_back(texts);
+  if (!options.order.empty() && !greedy_texts(options.order))
+    files.emplace_back(options.order.substr(0, options.order.rfind(':')));
   return files;
 }
 
+void order_greedily(const StudyScope& scope, OpenStudy& study, Session& session) {
+  const std::optional<std::string> texts = greedy_texts(scope.ablation.order);
+  if (!texts) return;
+  study::StudySettings settings = study.settings;
+  if (!texts->empty())
+    settings.corpus.files = {{*texts, input_format(*texts, scope.inputs), version_of_file(*texts)}};
+  else if (reads_standard_input(scope))
+    fail(Status::usage, "--input -: --order greedy reads the corpus several times; give a file");
+  const std::vector<model::HeadId> order =
+      study::greedy_order({settings, study.open.model, study.open.vocabulary, study.open.encoder},
+                          session.pool, session.progress);
+  study.settings.ablation = ablation_settings(scope, study.open, study.settings.selection, order);
+}
+
 study::AblationSettings ablation_settings(const StudyScope& scope, OpenModel& open,
-                                          const forward::Selection& selection) {
+                                          const forward::Selection& selection,
+                                          const std::vector<model::HeadId>& greedy) {
   const AblationOptions& options = scope.ablation;
   const model::ModelConfig& config = open.model.config();
   study::SetRequest request{.kinds = options.sets,
@@ -221,8 +251,8 @@ study::AblationSettings ablation_settings(const StudyScope& scope, OpenModel& op
     return !option.empty();
   };
   if (use("group", options.groups, "--groups FILE")) request.groups = read_groups(options.groups, config);
-  if (use("keep", options.order, "--order FILE:COLUMN"))
-    request.order = read_order(options.order, config, selection);
+  if (use("keep", options.order, "--order FILE:COLUMN or --order greedy"))
+    request.order = greedy_texts(options.order) ? greedy : read_order(options.order, config, selection);
   if (options.by_position && options.replacement != study::Replacement::mean)
     fail(Status::usage, "--by-position: only --replace mean uses it; remove one of the two");
   if (!options.mean_from.empty() && options.replacement == study::Replacement::zero)

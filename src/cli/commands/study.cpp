@@ -402,6 +402,7 @@ void run_study_command(const StudyOptions& options) {
   if (target) output.emplace(*target, options.output, session);
   std::optional<OutputFile> state_file;
   if (options.state) state_file.emplace(*options.state);
+  order_greedily(options, study, session);
   const study::StudyState state = compute_study(study, session, shard, options.checkpoint);
   if (state_file) {
     std::optional<InterruptHold> hold;

@@ -20,7 +20,7 @@ struct AblationOptions {
   std::vector<std::string> mean_from;
   std::vector<std::string> sets = {"head"};
   std::string groups;  // --groups FILE
-  std::string order;   // --order FILE:COLUMN
+  std::string order;   // --order FILE:COLUMN or greedy[:FILE]
   std::size_t steps = 10;
   std::size_t null_sets = 10;
   std::optional<double> mask_rate;
@@ -42,8 +42,10 @@ void add_corpus_scope(Command& command, StudyScope& scope);
 
 /// Returns the settings of a run that removes heads. Throws Error(usage) for options that do not fit
 /// together, for --answer or --wrong that is not one token, and for unknown heads in --groups or --order.
+/// `greedy` is the order of --order greedy; without it, there are no sets of the kind keep.
 [[nodiscard]] study::AblationSettings ablation_settings(const StudyScope& scope, OpenModel& open,
-                                                        const forward::Selection& selection);
+                                                        const forward::Selection& selection,
+                                                        const std::vector<model::HeadId>& greedy = {});
 /// Returns the files that the options of an ablation name.
 [[nodiscard]] std::vector<std::filesystem::path> ablation_files(const AblationOptions& options);
 
@@ -68,6 +70,9 @@ struct OpenStudy {
 /// input format can have, and, with a warning, those that are limited to fewer heads than are selected.
 /// Throws Error(usage) for a measure that cannot be computed.
 [[nodiscard]] OpenStudy open_study(const StudyScope& scope, Warnings& warnings);
+
+/// Computes the order of --order greedy, if it is given, and adds the sets that it makes to the settings.
+void order_greedily(const StudyScope& scope, OpenStudy& study, Session& session);
 
 struct CheckpointOptions {
   std::optional<std::string> path;

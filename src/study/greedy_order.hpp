@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "base/pool.hpp"
+#include "base/progress.hpp"
+#include "model/model.hpp"
+#include "study/run_study.hpp"
+
+namespace attnctl::study {
+
+/// Returns the selected heads, the most important one first, by removing them one after the other: each step
+/// removes the head without which, and without the heads removed before, the loss on the corpus is smallest.
+/// n heads take as long as n (n + 1) / 2 sets of an ablation. Throws the errors of prepare_ablation() and
+/// run_study().
+[[nodiscard]] std::vector<model::HeadId> greedy_order(const StudyInput& input, Pool& pool,
+                                                      Progress& progress);
+
+}  // namespace attnctl::study
