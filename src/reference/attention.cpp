@@ -288,6 +288,7 @@ ReferenceLayer attend(const model::AttentionConfig& config, const model::Attenti
       xt::view(joined, xt::all(), xt::range(head * config.d_value, (head + 1) * config.d_value)) = z;
   });
   if (out.z.empty()) return out;
+  out.values = linalg::to_owned(layer.v);
   apply(edit, joined);
   out.output = linalg::to_owned(weights.output.present() ? apply(weights.output, joined, pool) : joined);
   return out;

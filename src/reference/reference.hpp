@@ -19,6 +19,7 @@ struct ReferenceLayer {
   std::vector<OwnedMatrix<double>> pattern;  // [heads][n, m]
   std::vector<OwnedMatrix<double>> scores;   // [heads][n, m]; -inf for masked keys
   std::vector<OwnedMatrix<double>> z;        // [heads][n, v]; empty without W_V
+  OwnedMatrix<double> values;                // [m, kv_heads * v], of all heads; empty without W_V
   OwnedMatrix<double> output;                // [n, d_out]; empty without W_V
   OwnedMatrix<double> stream;                // [n, d_model], what the attention output is added to
 };

@@ -196,13 +196,21 @@ void check_float64(Case& one, model::Component component, const std::string& kin
       edits.heads = [&](std::size_t layer, MatrixView<double> all) {
         if (layer != change.layer) return;
         const MatrixView<double> z = all.col_range(change.head * width, width);
+        const reference::ReferenceLayer &own = base.layers[layer], &given = donor.layers[layer];
+        const std::size_t kv_head = config.layers[layer].attention.kv_head(change.head);
+        const OwnedMatrix<double>& pattern = (kind == "pattern" ? given : own).pattern[change.head];
+        const MatrixView<const double> values =
+            (kind == "value" ? given : own).values.view().col_range(kv_head * width, width);
         for (std::size_t c = 0; c < width; ++c) {
           double mean = 0;
           for (std::size_t r = 0; r < z.rows; ++r) mean += z(r, c) / static_cast<double>(z.rows);
           for (std::size_t r = 0; r < z.rows; ++r) {
+            double weighted = 0;  // from the pattern of one run and the values of the other
+            for (std::size_t key = 0; key < values.rows; ++key) weighted += pattern(r, key) * values(key, c);
             z(r, c) = kind == "mean"       ? mean
-                      : kind == "resample" ? donor.layers[layer].z[change.head](r, c)
-                                           : 0;
+                      : kind == "resample" ? given.z[change.head](r, c)
+                      : kind == "zero"     ? 0
+                                           : weighted;
           }
         }
       };
@@ -251,7 +259,8 @@ TEST_CASE("removing and replacing heads and MLPs in the float64 pass gives the n
     Case one(file, warnings);
     CAPTURE(one.name);
     for (const model::Component component : components_of(one.model.config())) {
-      for (const char* const kind : {"zero", "mean", "resample", "mlp"}) check_float64(one, component, kind);
+      for (const char* const kind : {"zero", "mean", "resample", "pattern", "value", "mlp"})
+        check_float64(one, component, kind);
     }
   }
 }
