@@ -651,6 +651,19 @@ TEST_CASE("kind 54: a weight must not have a dimension of 0") {
   check_weights_refused(path);
 }
 
+TEST_CASE("a tensor of very many rows without columns is read at once") {
+  GgufParts parts = good();
+  parts.tensors[0].extents = {0, std::uint64_t{1} << 50U};
+  parts.tensors[0].type = 3;  // Q4_1, which is decoded row by row
+  const TempDir folder;
+  Warnings warnings;
+  const auto checkpoint = open_checkpoint(folder.write("model.gguf", parts.bytes()), warnings);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const TensorView tensor = checkpoint->tensor(i);
+    CHECK(tensor.bytes.empty() == (tensor.shape.size() == 2));
+  }
+}
+
 TEST_CASE("kind 67: a GGUF file that is cut at any byte is rejected") {
   const std::string whole = good().bytes();
   const TempDir folder;

@@ -219,6 +219,7 @@ std::vector<std::byte> to_plain(const GgufTensor& tensor, const GgufMapped& mapp
   const std::size_t stored_size = columns / type.block_values * type.block_bytes;
   const std::size_t size = size_of(type.dtype);
   std::vector<std::byte> all(rows * columns * size);
+  if (all.empty()) return all;  // there may be very many rows without columns
   std::vector<std::byte> column(transposed ? columns * size : 0);  // one column of the result
   for (std::size_t r = 0; r < rows; ++r) {
     const auto stored = tensor.bytes.subspan(gguf_row(mapped, rows, r) * stored_size, stored_size);
