@@ -110,8 +110,10 @@ WorkBytes reference_bytes(const model::Model& model, const input::Batch& batch, 
     for (const input::Sequence& sequence : batch.sequences) {
       const std::uint64_t n = queries_of(sequence);
       const std::uint64_t m = std::max<std::uint64_t>(n, sequence.keys());
-      const std::uint64_t kept = attention.heads * (2 * m + attention.d_value) + config.d_output;
-      grow(work.kept, n * kept * sizeof(double));
+      const std::uint64_t kept =
+          attention.heads * (2 * m + attention.d_value) + config.d_output + config.d_model;
+      const std::uint64_t values = m * attention.kv_heads * attention.d_value;
+      grow(work.kept, (n * kept + values) * sizeof(double));
       scores = std::max(scores, n * m);
     }
   }
