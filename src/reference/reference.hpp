@@ -21,7 +21,8 @@ struct ReferenceLayer {
   std::vector<OwnedMatrix<double>> z;        // [heads][n, v]; empty without W_V
   OwnedMatrix<double> values;                // [m, kv_heads * v], of all heads; empty without W_V
   OwnedMatrix<double> output;                // [n, d_out]; empty without W_V
-  OwnedMatrix<double> stream;                // [n, d_model], what the attention output is added to
+  /// [n, d_model], what the attention output is added to; empty if neither a layer nor logits follow.
+  OwnedMatrix<double> stream;
 };
 
 /// The results of the float64 pass of one sequence.
