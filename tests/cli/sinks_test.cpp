@@ -1,3 +1,4 @@
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -107,14 +108,14 @@ TEST_CASE("analyze: the text of sinks and activations names what is found") {
 }
 
 TEST_CASE("analyze: sinks and activations have pictures") {
-  for (const auto& [include, word] :
-       {std::pair<std::string, std::string>{"sinks", "Heads: sinks first weight"},
-        {"activations", "Largest Values of the Residual Stream"}}) {
-    CAPTURE(include);
+  const std::map<std::string, std::string> titles = {
+      {"sinks", "Heads: sinks first weight"}, {"activations", "Largest Values of the Residual Stream"}};
+  for (const auto& title : titles) {
+    CAPTURE(title.first);
     const RunResult result = run_attnctl({"analyze", kPlanted, "--ids", kPlantedIds, "--ids", "1,2,3",
-                                          "--include", include, "--format", "svg"});
+                                          "--include", title.first, "--format", "svg"});
     REQUIRE_MESSAGE(result.status == 0, result.err);
-    CHECK(result.out.find(word) != std::string::npos);
+    CHECK(result.out.find(title.second) != std::string::npos);
   }
 }
 
