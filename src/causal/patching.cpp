@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "forward/block.hpp"
 #include "forward/layers/layers.hpp"
 
 namespace attnctl::causal {
@@ -49,6 +50,30 @@ class ZRecorder final : public forward::Observer {
   OwnedMatrix<float>& z_;
 };
 
+/// Returns what the difference between `z` and the recorded z of a head adds to its residual stream [n,
+/// d_model], before the residual multiplier.
+OwnedMatrix<float> written_by(const model::Model& model, const RecordedSequence& recorded, model::HeadId head,
+                              MatrixView<const float> z, Pool& pool) {
+  const std::size_t width = model.config().layers[head.layer].attention.d_value;
+  const MatrixView<const float> old = recorded.z[head.layer].view().col_range(head.head * width, width);
+  OwnedMatrix<float> written(z.rows, model.config().d_model);
+  const model::Lease<model::LayerWeights> weights = model.layer(head.layer, &pool);
+  const bool projects = weights->output.present();
+  const OwnedMatrix<double> weight =
+      projects ? weights->output.inputs(head.head * width, width).in_out_double() : OwnedMatrix<double>();
+  for (std::size_t r = 0; r < z.rows; ++r) {
+    std::vector<double> row(written.cols(), 0.0);
+    for (std::size_t c = 0; c < width; ++c) {
+      const double change = double{z(r, c)} - double{old(r, c)};
+      if (!projects) row[head.head * width + c] = change;
+      for (std::size_t d = 0; projects && d < row.size(); ++d) row[d] += change * weight(c, d);
+    }
+    std::ranges::transform(row, written.view().row(r).begin(),
+                           [](double value) { return static_cast<float>(value); });
+  }
+  return written;
+}
+
 }  // namespace
 
 std::vector<std::vector<HeadParts>> record_parts(const model::Model& model, const input::Batch& batch,
@@ -77,10 +102,20 @@ OwnedMatrix<float> weighted_values(MatrixView<const float> pattern, MatrixView<c
 }
 
 bool has_additive_stream(const model::ModelConfig& config) {
-  return !config.decoder && std::ranges::all_of(config.layers, [](const model::LayerConfig& layer) {
+  return std::ranges::all_of(config.layers, [](const model::LayerConfig& layer) {
     return (layer.place == model::NormPlace::none || layer.place == model::NormPlace::pre) &&
            !layer.convolution;
   });
+}
+
+std::vector<HeadInput> path_inputs(const model::ModelConfig& config, model::HeadId from, model::HeadId to) {
+  if (from.layer >= to.layer) return {};
+  const bool from_decoder = forward::needs_target(config.layers[from.layer].component);
+  const model::Component reader = config.layers[to.layer].component;
+  if (reader == model::Component::cross)
+    return from_decoder ? std::vector{HeadInput::query} : std::vector{HeadInput::key, HeadInput::value};
+  if (from_decoder != forward::needs_target(reader)) return {};
+  return {HeadInput::query, HeadInput::key, HeadInput::value};
 }
 
 OwnedMatrix<float> z_after_path(const model::Model& model, const input::Batch& batch,
@@ -88,56 +123,34 @@ OwnedMatrix<float> z_after_path(const model::Model& model, const input::Batch& b
                                 MatrixView<const float> z, model::HeadId to, HeadInput input,
                                 forward::RunContext& context) {
   const model::ModelConfig& config = model.config();
-  if (!has_additive_stream(config) || from.layer >= to.layer)
-    throw std::logic_error("a path leads from a head to a head of a later layer, through a residual stream");
-  const model::LayerConfig& writer = config.layers[from.layer];
-  const std::size_t width = writer.attention.d_value;
-  const MatrixView<const float> old = recorded.z[from.layer].view().col_range(from.head * width, width);
-  OwnedMatrix<float> change(z.rows, width);  // of the z of `from`
-  for (std::size_t r = 0; r < z.rows; ++r) {
-    for (std::size_t c = 0; c < width; ++c) change(r, c) = z(r, c) - old(r, c);
-  }
-  OwnedMatrix<float> written(z.rows, config.d_model);
-  const model::Lease<model::LayerWeights> from_weights = model.layer(from.layer, &context.pool);
-  if (from_weights->output.present()) {
-    model::Linear output = from_weights->output.inputs(from.head * width, width);
-    const OwnedMatrix<double> weight = output.in_out_double();
-    for (std::size_t r = 0; r < z.rows; ++r) {
-      for (std::size_t d = 0; d < config.d_model; ++d) {
-        double sum = 0;
-        for (std::size_t c = 0; c < width; ++c) sum += double{change(r, c)} * weight(c, d);
-        written(r, d) = static_cast<float>(sum);
-      }
-    }
-  } else {
-    for (std::size_t r = 0; r < z.rows; ++r)
-      std::ranges::copy(std::as_const(change).view().row(r),
-                        written.view().row(r).subspan(from.head * width).begin());
-  }
-  OwnedMatrix<float> stream = copy_of(recorded.streams[to.layer].view());
-  forward::add_rows(context.pool, std::as_const(written).view(), stream.view(), writer.residual_multiplier);
+  const std::vector<HeadInput> inputs = path_inputs(config, from, to);
+  if (!has_additive_stream(config) || std::ranges::find(inputs, input) == inputs.end())
+    throw std::logic_error("a path leads from a head to an input of a later head, through a residual stream");
+  const OwnedMatrix<float> written = written_by(model, recorded, from, z, context.pool);
+  const bool cross = config.layers[to.layer].component == model::Component::cross;
+  const bool through_encoder = cross && input != HeadInput::query;
+  OwnedMatrix<float> changed =
+      copy_of((through_encoder ? recorded.encoder_stream : recorded.streams[to.layer]).view());
+  forward::add_rows(context.pool, written.view(), changed.view(),
+                    config.layers[from.layer].residual_multiplier);
+  if (through_encoder)
+    forward::apply_norm(context.pool, config.decoder->encoder_norm, model.encoder_norm(),
+                        std::as_const(changed).view(), changed.view());
 
-  // Separate inputs of keys and values are read without the norm of the layer.
-  const model::LayerConfig& reader = config.layers[to.layer];
-  const model::Lease<model::LayerWeights> to_weights = model.layer(to.layer, &context.pool);
-  const auto normed = [&](const OwnedMatrix<float>& x) {
-    OwnedMatrix<float> out(x.rows(), x.cols());
-    forward::apply_norm(context.pool,
-                        reader.place == model::NormPlace::pre ? reader.attention_norm() : model::NormConfig{},
-                        to_weights->attention_norm, x.view(), out.view());
-    return out;
+  const MatrixView<const float> stream = recorded.streams[to.layer].view(), memory = recorded.memory.view();
+  const auto read_by = [&](HeadInput one, MatrixView<const float> plain) {
+    return one == input ? std::as_const(changed).view() : plain;
   };
-  const OwnedMatrix<float>& plain = recorded.streams[to.layer];
-  input::Batch part = batch;
-  input::Sequence& sequence = part.sequences.front();
-  sequence.key_embeddings = normed(input == HeadInput::key ? stream : plain);
-  sequence.value_embeddings = normed(input == HeadInput::value ? stream : plain);
   const std::vector<forward::SequenceStart> start = {
-      {(input == HeadInput::query ? std::as_const(stream) : plain).view(), {}, {}}};
-  OwnedMatrix<float> result(z.rows, reader.attention.d_value);
+      {.stream = read_by(HeadInput::query, stream),
+       .z = {},
+       .memory = memory,
+       .keys = read_by(HeadInput::key, cross ? memory : stream),
+       .values = read_by(HeadInput::value, cross ? memory : stream)}};
+  OwnedMatrix<float> result(stream.rows, config.layers[to.layer].attention.d_value);
   ZRecorder recorder(result);
   forward::Observer* const observers[] = {&recorder};
-  forward::run_forward(model, part, {{to}}, observers, context, {.layer = to.layer, .start = start});
+  forward::run_forward(model, batch, {{to}}, observers, context, {.layer = to.layer, .start = start});
   return result;
 }
 

@@ -25,6 +25,10 @@ void Recorder::stream(std::size_t sequence, std::size_t layer, MatrixView<const 
   sequences_[sequence].streams[layer] = copy_of(values);
 }
 
+void Recorder::encoder_stream(std::size_t sequence, MatrixView<const float> values) {
+  sequences_[sequence].encoder_stream = copy_of(values);
+}
+
 void Recorder::encoded(std::size_t sequence, MatrixView<const float> values) {
   sequences_[sequence].memory = copy_of(values);
 }

@@ -19,6 +19,8 @@ struct RecordedValues {
   std::vector<OwnedMatrix<Value>> streams;  // [layers][n, d_model], before the attention output is added
   std::vector<OwnedMatrix<Value>> z;        // [layers][n, heads * v], the z of all heads, side by side
   std::vector<OwnedMatrix<Value>> mlp;      // [layers][n, d_model], what the MLP adds; empty if not recorded
+  OwnedMatrix<Value>
+      encoder_stream;               // [m, d_model], the input of the encoder's norm; empty without a decoder
   OwnedMatrix<Value> memory;        // [m, d_model], the output of the encoder; empty without a decoder
   OwnedMatrix<Value> final_stream;  // [n, d_model], the input of the final norm
 };
@@ -36,6 +38,7 @@ class Recorder final : public forward::Observer, public forward::Editor {
   void begin(const model::Model& model, const input::Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const forward::AttentionPanel& /*panel*/) override {}
+  void encoder_stream(std::size_t sequence, MatrixView<const float> values) override;
   void encoded(std::size_t sequence, MatrixView<const float> values) override;
   void final_stream(std::size_t sequence, MatrixView<const float> values) override;
   void heads(std::size_t sequence, std::size_t layer, MatrixView<float> z) override;

@@ -146,6 +146,11 @@ class ForwardPass {
     std::vector<HeadRun> query_runs, kv_runs;
   };
 
+  /// What the queries, the keys and the values of a layer are computed from.
+  struct HeadInputs {
+    MatrixView<const float> queries, keys, values;
+  };
+
   /// The data of a Block that are kept between layers.
   struct BlockState {
     const Block* inputs = nullptr;
@@ -162,6 +167,9 @@ class ForwardPass {
   };
 
   [[nodiscard]] bool starts_in_layer() const { return !inputs_.part.start.empty(); }
+  [[nodiscard]] bool starts_in(std::size_t layer) const {
+    return starts_in_layer() && layer == inputs_.part.layer;
+  }
 
   /// Stacks a member of the start of each sequence of a Block. `first` is the member of BlockSequence with
   /// the first row of a sequence.
@@ -201,9 +209,14 @@ class ForwardPass {
   }
 
   void enter_decoder(BlockState& state) {
+    const auto rows_of = [&](const BlockSequence& place) {
+      return state.x.row_range(place.first_query, place.queries);
+    };
+    for (const BlockSequence& place : state.inputs->sequences)
+      observers_.encoder_stream(place.index, rows_of(place));
     apply_norm(pool_, config_.decoder->encoder_norm, inputs_.model.encoder_norm(), state.x, state.x);
     for (const BlockSequence& place : state.inputs->sequences)
-      observers_.encoded(place.index, state.x.row_range(place.first_query, place.queries));
+      observers_.encoded(place.index, rows_of(place));
     open_decoder(state);
     embed(pool_, inputs_.model, inputs_.batch, state.decoder, state.x);
   }
@@ -215,15 +228,14 @@ class ForwardPass {
     const LayerPlan& plan = inputs_.plan.layers[index];
     const Block& block = state.block(config.component);
     const MatrixView<float> x = state.x;
-    const bool starts = starts_in_layer() && index == inputs_.part.layer;
-    if (config.place == model::NormPlace::stream && !starts)
+    if (config.place == model::NormPlace::stream && !starts_in(index))
       apply_norm(pool_, config.norm, weights.attention_norm, x, x);
     if (plan.shows_stream) {
       for (const BlockSequence& place : block.sequences)
         observers_.stream(place.index, index, x.row_range(place.first_query, place.queries));
     }
     MatrixView<float> z;
-    if (starts && inputs_.part.start.front().z.data != nullptr) {
+    if (starts_in(index) && inputs_.part.start.front().z.data != nullptr) {
       z = normed_.take(block.rows, config.attention.heads * config.attention.d_value);
       stack(block, &SequenceStart::z, &BlockSequence::first_query, z);
     } else {
@@ -274,16 +286,39 @@ class ForwardPass {
   /// v], side by side; no data if z is not needed.
   MatrixView<float> run_heads(const BlockState& state, std::size_t index,
                               const model::LayerWeights& weights) {
-    const model::LayerConfig& config = config_.layers[index];
-    MatrixView<const float> stream = state.x;
-    if (config.place == model::NormPlace::pre || config.place == model::NormPlace::both) {
-      const MatrixView<float> normed = normed_.take(stream.rows, stream.cols);
-      apply_norm(pool_, config.attention_norm(), weights.attention_norm, stream, normed);
-      stream = normed;
-    }
-    const Projections projections = project(state, index, weights, stream);
-    attend_heads(state.block(config.component), index, weights, projections);
+    const Block& block = state.block(config_.layers[index].component);
+    const Projections projections = project(block, index, weights, inputs_of_heads(state, index, weights));
+    attend_heads(block, index, weights, projections);
     return projections.z;
+  }
+
+  HeadInputs inputs_of_heads(const BlockState& state, std::size_t index, const model::LayerWeights& weights) {
+    const model::LayerConfig& config = config_.layers[index];
+    const Block& block = state.block(config.component);
+    const bool cross = block.component == model::Component::cross;
+    const bool norms = config.place == model::NormPlace::pre || config.place == model::NormPlace::both;
+    HeadInputs made{.queries = state.x, .keys = state.memory, .values = {}};
+    if (norms) {
+      const MatrixView<float> normed = normed_.take(block.rows, state.x.cols);
+      apply_norm(pool_, config.attention_norm(), weights.attention_norm, state.x, normed);
+      made.queries = normed;
+    }
+    // A Block with separate keys or values has only one sequence.
+    const input::Sequence& first = inputs_.batch.sequences[block.sequences.front().index];
+    if (!cross) made.keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : made.queries;
+    made.values = first.value_embeddings.rows() > 0 ? first.value_embeddings.view() : made.keys;
+    if (!starts_in(index)) return made;
+    const auto replace = [&](MatrixView<const float>& rows, MatrixView<const float> SequenceStart::*by,
+                             Buffer& buffer) {
+      if ((inputs_.part.start.front().*by).data == nullptr) return;
+      const MatrixView<float> given = buffer.take(block.key_rows, config_.d_model);
+      stack(block, by, &BlockSequence::first_key, given);
+      if (norms && !cross) apply_norm(pool_, config.attention_norm(), weights.attention_norm, given, given);
+      rows = given;
+    };
+    replace(made.keys, &SequenceStart::keys, start_.keys);
+    replace(made.values, &SequenceStart::values, start_.values);
+    return made;
   }
 
   /// Releases the weights of a layer, unless the next layer of the plan uses the same weights.
@@ -293,18 +328,10 @@ class ForwardPass {
       inputs_.model.evict_layer(index);
   }
 
-  Projections project(const BlockState& state, std::size_t index, const model::LayerWeights& weights,
-                      MatrixView<const float> stream) {
-    const Block& block = state.block(config_.layers[index].component);
+  Projections project(const Block& block, std::size_t index, const model::LayerWeights& weights,
+                      const HeadInputs& inputs) {
     const model::AttentionConfig& config = config_.layers[index].attention;
     const LayerPlan& plan = inputs_.plan.layers[index];
-    const input::Sequence& first = inputs_.batch.sequences[block.sequences.front().index];
-    // A Block with separate keys or values has only one sequence.
-    MatrixView<const float> keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : stream;
-    if (block.component == model::Component::cross) keys = state.memory;
-    const MatrixView<const float> values =
-        first.value_embeddings.rows() > 0 ? first.value_embeddings.view() : keys;
-
     Projections made;
     made.query_runs = runs_of(plan.computed, config.query_slices(),
                               [&](std::size_t head) { return config.query_slice(head); });
@@ -318,11 +345,11 @@ class ForwardPass {
     made.q = q_.take(block.rows, config.query_slices() * config.d_head);
     made.k = k_.take(block.key_rows, config.kv_heads * config.d_head);
     Products products;
-    products.add(made.query_runs, config.d_head, {stream, weights.query, made.q}, inner_.query);
-    products.add(made.kv_runs, config.d_head, {keys, weights.key, made.k}, inner_.key);
+    products.add(made.query_runs, config.d_head, {inputs.queries, weights.query, made.q}, inner_.query);
+    products.add(made.kv_runs, config.d_head, {inputs.keys, weights.key, made.k}, inner_.key);
     if (plan.values) {
       made.v = v_.take(block.key_rows, config.kv_heads * config.d_value);
-      products.add(made.kv_runs, config.d_value, {values, weights.value, made.v}, inner_.value);
+      products.add(made.kv_runs, config.d_value, {inputs.values, weights.value, made.v}, inner_.value);
     }
     products.run(pool_);
     // Reuses normed_, which is not needed any more.
@@ -491,7 +518,10 @@ class ForwardPass {
   Buffer normed_, q_, k_, v_;  // z uses normed_, and the attention output uses q_
   struct {
     Buffer query, key, value, output;
-  } inner_;                           // x A of factorised projections
+  } inner_;  // x A of factorised projections
+  struct {
+    Buffer keys, values;
+  } start_;                           // SequenceStart::keys and values
   std::vector<PanelBuffers> panels_;  // one per worker
   RowWarnings warnings_;
 };

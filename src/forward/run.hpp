@@ -102,6 +102,9 @@ class Observer {
   /// of the sequence.
   virtual void stream(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
   virtual void panel(const AttentionPanel& panel) = 0;
+  /// Receives the residual stream [m, d_model] after the last layer of the encoder, before its norm. Called
+  /// if `stream` is needed, from one thread, before encoded().
+  virtual void encoder_stream(std::size_t /*sequence*/, MatrixView<const float> /*values*/) {}
   /// Receives the output of the encoder [m, d_model], with its norm, that the cross-attention reads. Called
   /// if `stream` is needed, from one thread, before the first layer of the decoder.
   virtual void encoded(std::size_t /*sequence*/, MatrixView<const float> /*values*/) {}
@@ -139,6 +142,11 @@ class ObserverGroup : public Observer {
   }
   void panel(const AttentionPanel& panel) override {
     for (Observer* const observer : observers_) observer->panel(panel);
+  }
+  void encoder_stream(std::size_t sequence, MatrixView<const float> values) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().stream) observer->encoder_stream(sequence, values);
+    }
   }
   void encoded(std::size_t sequence, MatrixView<const float> values) override {
     for (Observer* const observer : observers_) {
@@ -209,6 +217,9 @@ struct SequenceStart {
   /// [n, heads * v], the z of all heads of this layer, side by side; no data: the pass computes the heads.
   MatrixView<const float> z;
   MatrixView<const float> memory;  // [m, d_model], as Observer::encoded receives it; only in a decoder
+  /// [m, d_model], what the keys and the values of this layer read; no data: `stream`, or `memory` in
+  /// cross-attention.
+  MatrixView<const float> keys = {}, values = {};
 };
 
 /// A pass that begins in a layer, computes only some logits, or has an editor. All members are borrowed.

@@ -90,7 +90,7 @@ void check_inputs(const PatchRequest& request, const OpenModel& open) {
   if (!request.paths.empty() && !causal::has_additive_stream(config))
     fail(Status::bad_input,
          "{}: --path needs a model whose heads add to the residual stream; this model has norms after the "
-         "sum, a convolution, or an encoder and a decoder",
+         "sum, or a convolution",
          escaped(open.model.name()));
 }
 
@@ -290,8 +290,7 @@ class Patcher {
     };
     std::vector<Path> paths;
     for (const auto& [from, to] : request_.paths)
-      for (const HeadInput input : {HeadInput::query, HeadInput::key, HeadInput::value})
-        paths.push_back({from, to, input});
+      for (const HeadInput input : causal::path_inputs(config_, from, to)) paths.push_back({from, to, input});
     std::vector<OwnedMatrix<float>> values;
     values.reserve(paths.size());
     std::vector<causal::Intervention> interventions;

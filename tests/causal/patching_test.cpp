@@ -1,12 +1,15 @@
 #include "causal/patching.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "causal/interventions.hpp"
+#include "forward/block.hpp"
 #include "reference/layers.hpp"
 #include "reference/reference.hpp"
 #include "support/intervention_golden.hpp"
@@ -17,105 +20,142 @@ namespace {
 using causal::HeadInput;
 using linalg::Matrix;
 
-/// Returns the z of a head of layer 1, in float64, if one of its inputs reads `stream` and the others
-/// `plain`.
+Matrix widened(const OwnedMatrix<float>& values) {
+  Matrix wide = Matrix::from_shape({values.rows(), values.cols()});
+  std::ranges::copy(values.values(), wide.begin());
+  return wide;
+}
+
+/// Returns the z of a head, in float64, if one of its inputs reads the residual stream with the term
+/// `written` and the others read it without this term.
 OwnedMatrix<double> brute_force_z(const model::Model& model, const input::Sequence& sequence,
-                                  const Matrix& plain, const Matrix& stream, std::size_t head,
-                                  HeadInput input, Pool& pool) {
-  const model::LayerConfig& layer = model.config().layers[1];
-  const model::Lease<model::LayerWeights> weights = model.layer(1);
-  const auto normed = [&](const Matrix& x) {
+                                  const causal::RecordedSequence& recorded, const Matrix& written,
+                                  model::HeadId head, HeadInput input, Pool& pool) {
+  const model::LayerConfig& layer = model.config().layers[head.layer];
+  const model::Lease<model::LayerWeights> weights = model.layer(head.layer);
+  const bool cross = layer.component == model::Component::cross;
+  const auto read = [&](HeadInput one) {
+    const bool encoder = cross && one != HeadInput::query;
+    Matrix stream = widened(encoder ? recorded.encoder_stream : recorded.streams[head.layer]);
+    if (one == input) stream += written;
+    if (encoder) return reference::apply(model.config().decoder->encoder_norm, model.encoder_norm(), stream);
     return layer.place == model::NormPlace::pre
-               ? reference::apply(layer.attention_norm(), weights->attention_norm, x)
-               : x;
+               ? reference::apply(layer.attention_norm(), weights->attention_norm, stream)
+               : stream;
   };
-  const Matrix queries = normed(input == HeadInput::query ? stream : plain);
-  const Matrix keys = normed(input == HeadInput::key ? stream : plain);
-  const Matrix values = normed(input == HeadInput::value ? stream : plain);
-  return reference::attend(layer.attention, *weights, {sequence, queries, keys, values}, pool).z[head];
+  const Matrix queries = read(HeadInput::query), keys = read(HeadInput::key), values = read(HeadInput::value);
+  const input::Sequence& keys_of = forward::sides_of(layer.component, sequence).keys_of;
+  return reference::attend(layer.attention, *weights, {keys_of, queries, keys, values}, pool).z[head.head];
 }
 
-/// Returns the mean loss over all queries that predict the next token.
-double loss_of(const OwnedMatrix<double>& logits, const std::vector<std::int64_t>& ids) {
+/// Returns the mean loss over the scored queries.
+double loss_of(const OwnedMatrix<double>& logits, const causal::ScoredQueries& scored) {
   double loss = 0;
-  for (std::size_t q = 0; q + 1 < ids.size(); ++q) {
+  for (std::size_t i = 0; i < scored.queries.size(); ++i) {
     double sum = 0;
-    for (const double value : logits.view().row(q)) sum += std::exp(value);
-    loss += std::log(sum) - logits(q, static_cast<std::size_t>(ids[q + 1]));
+    for (const double value : logits.view().row(scored.queries[i])) sum += std::exp(value);
+    loss += std::log(sum) - logits(scored.queries[i], static_cast<std::size_t>(scored.targets[i]));
   }
-  return loss / static_cast<double>(ids.size() - 1);
+  return loss / static_cast<double>(scored.queries.size());
 }
 
-TEST_CASE("path patching gives the numbers of a float64 computation for all pairs of heads of two layers") {
-  for (const std::string name :
-       {"gpt2", "llama", "gpt_neox", "falcon-alibi", "qwen3", "gpt_oss", "gptj", "opt"}) {
+/// Returns all pairs of heads between which there is a path.
+std::vector<std::pair<model::HeadId, model::HeadId>> paths_of(const model::ModelConfig& config) {
+  std::vector<std::pair<model::HeadId, model::HeadId>> paths;
+  const std::vector<model::HeadId> heads = forward::Selection::all(config).heads;
+  for (const model::HeadId from : heads) {
+    for (const model::HeadId to : heads)
+      if (!causal::path_inputs(config, from, to).empty()) paths.emplace_back(from, to);
+  }
+  return paths;
+}
+
+TEST_CASE("path patching gives the numbers of a float64 computation for all pairs of heads") {
+  for (const std::string name : {"gpt2", "llama", "gpt_neox", "falcon-alibi", "qwen3", "gpt_oss", "gptj",
+                                 "opt", "t5", "t5-gated", "pegasus", "mbart"}) {
     CAPTURE(name);
     Warnings warnings;
     const InterventionGolden one(ATTNCTL_SOURCE_DIR "/tests/golden/interventions/" + name + ".npz", warnings);
     const model::Model& model = one.model;
     const model::ModelConfig& config = model.config();
-    REQUIRE(config.layers.size() == 2);
     REQUIRE(causal::has_additive_stream(config));
     Pool pool(2);
     forward::RunContext context{.pool = pool, .warnings = warnings};
     const input::Batch clean = batch_of(one.golden), other = batch_of(one.golden, "other_");
-    const std::vector<std::int64_t>& ids = clean.sequences[0].ids;
-    const std::vector<causal::ScoredQueries> scored = {one.scored};  // all queries but the last one
+    const input::Sequence& sequence = clean.sequences[0];
+    const std::size_t last = config.layers.size() - 1;
+    const std::vector<causal::ScoredQueries> scored = {one.scored};
     const causal::CausalPass pass({.model = model, .batch = clean, .scored = scored}, context);
+    const causal::RecordedSequence& recorded = pass.recorded()[0];
     const auto donor = causal::record(model, other, false, context);
     const double base =
-        loss_of(reference::run_reference(model, clean.sequences[0], 1, true, pool).logits, ids);
-    const Matrix plain = linalg::to_matrix([&] {
-      OwnedMatrix<double> wide(ids.size(), config.d_model);
-      for (std::size_t i = 0; i < wide.values().size(); ++i)
-        wide.values()[i] = double{pass.recorded()[0].streams[1].values()[i]};
-      return wide;
-    }()
-                                               .view());
+        loss_of(reference::run_reference(model, sequence, last, true, pool).logits, one.scored);
 
     double largest = 0, worst = 0;
-    const std::size_t width = config.layers[0].attention.d_value,
-                      to_width = config.layers[1].attention.d_value;
-    const model::Lease<model::LayerWeights> writer = model.layer(0);
-    for (std::size_t from = 0; from < config.layers[0].attention.heads; ++from) {
-      const auto z_of = [&](const causal::RecordedSequence& run) {
-        return run.z[0].view().col_range(from * width, width);
+    for (const auto& [from, to] : paths_of(config)) {
+      const model::LayerConfig& writer = config.layers[from.layer];
+      const std::size_t width = writer.attention.d_value,
+                        to_width = config.layers[to.layer].attention.d_value;
+      const auto z_of = [&, layer = from.layer, head = from.head](const causal::RecordedSequence& run) {
+        return run.z[layer].view().col_range(head * width, width);
       };
-      const OwnedMatrix<double> output = writer->output.inputs(from * width, width).in_out_double();
-      Matrix stream = plain;
-      for (std::size_t r = 0; r < ids.size(); ++r) {
+      const MatrixView<const float> donor_z = z_of(donor[0]), own_z = z_of(recorded);
+      const OwnedMatrix<double> output =
+          model.layer(from.layer)->output.inputs(from.head * width, width).in_out_double();
+      Matrix written = xt::zeros<double>({own_z.rows, config.d_model});
+      for (std::size_t r = 0; r < own_z.rows; ++r) {
         for (std::size_t c = 0; c < width; ++c) {
-          const double change = double{z_of(donor[0])(r, c)} - double{z_of(pass.recorded()[0])(r, c)};
+          const double change = double{donor_z(r, c)} - double{own_z(r, c)};
           for (std::size_t d = 0; d < config.d_model; ++d)
-            stream(r, d) += double{config.layers[0].residual_multiplier} * change * output(c, d);
+            written(r, d) += double{writer.residual_multiplier} * change * output(c, d);
         }
       }
-      for (std::size_t to = 0; to < config.layers[1].attention.heads; ++to) {
-        for (const HeadInput input : {HeadInput::query, HeadInput::key, HeadInput::value}) {
-          const OwnedMatrix<double> wanted_z =
-              brute_force_z(model, clean.sequences[0], plain, stream, to, input, pool);
-          const reference::ReferenceEdits edits = {
-              .heads =
-                  [&](std::size_t layer, MatrixView<double> all) {
-                    for (std::size_t r = 0; layer == 1 && r < all.rows; ++r)
-                      std::ranges::copy(wanted_z.view().row(r), all.row(r).subspan(to * to_width).begin());
-                  },
-              .mlp = {}};
-          const double want =
-              loss_of(reference::run_reference(model, clean.sequences[0], 1, true, pool, edits).logits, ids) -
-              base;
-          const OwnedMatrix<float> z = causal::z_after_path(model, clean, pass.recorded()[0], {0, from},
-                                                            z_of(donor[0]), {1, to}, input, context);
-          const std::vector<causal::Intervention> patch = {{0, {{{1, to}, {z.view(), std::nullopt}}}, {}}};
-          const double got = pass.run(patch, context)[0].loss;
-          largest = std::max(largest, std::abs(want));
-          if (!(std::abs(got - want) <= worst)) worst = std::abs(got - want);
-        }
+      for (const HeadInput input : causal::path_inputs(config, from, to)) {
+        const OwnedMatrix<double> wanted_z =
+            brute_force_z(model, sequence, recorded, written, to, input, pool);
+        const reference::ReferenceEdits edits = {
+            .heads =
+                [&, at = to](std::size_t layer, MatrixView<double> all) {
+                  for (std::size_t r = 0; layer == at.layer && r < all.rows; ++r)
+                    std::ranges::copy(wanted_z.view().row(r), all.row(r).subspan(at.head * to_width).begin());
+                },
+            .mlp = {}};
+        const double want =
+            loss_of(reference::run_reference(model, sequence, last, true, pool, edits).logits, one.scored) -
+            base;
+        const OwnedMatrix<float> z =
+            causal::z_after_path(model, clean, recorded, from, donor_z, to, input, context);
+        const std::vector<causal::Intervention> patch = {{0, {{to, {z.view(), std::nullopt}}}, {}}};
+        const double got = pass.run(patch, context)[0].loss;
+        largest = std::max(largest, std::abs(want));
+        if (!(std::abs(got - want) <= worst)) worst = std::abs(got - want);
       }
     }
     CHECK(largest > 1e-4);
     CHECK(worst <= std::max(1e-4 * largest, 2e-7));
   }
+}
+
+TEST_CASE("paths end at the inputs that read what a head writes") {
+  Warnings warnings;
+  const model::ModelConfig config = bind_model(ATTNCTL_SOURCE_DIR "/tests/golden/t5", warnings).config();
+  std::vector<std::size_t> encoder, self, cross;  // layers
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const model::Component of = config.layers[i].component;
+    (of == model::Component::cross ? cross : of == model::Component::decoder ? self : encoder).push_back(i);
+  }
+  const auto inputs = [&](std::size_t from, std::size_t to) {
+    return causal::path_inputs(config, {from, 0}, {to, 1});
+  };
+  using Inputs = std::vector<HeadInput>;
+  const Inputs all = {HeadInput::query, HeadInput::key, HeadInput::value};
+  CHECK(inputs(encoder[0], encoder[1]) == all);
+  CHECK(inputs(encoder[1], encoder[0]).empty());
+  CHECK(inputs(encoder[0], encoder[0]).empty());
+  CHECK(inputs(encoder[0], self[1]).empty());
+  CHECK(inputs(encoder[0], cross[1]) == Inputs{HeadInput::key, HeadInput::value});
+  CHECK(inputs(self[0], cross[0]) == Inputs{HeadInput::query});
+  CHECK(inputs(cross[0], self[1]) == all);
 }
 
 TEST_CASE("weighted values leave out keys of weight 0, whose values may be NaN") {

@@ -222,6 +222,26 @@ TEST_CASE(
   for (const double effect : numbers_of(document["patches"], "dec", "effect")) CHECK(effect == 0);
 }
 
+TEST_CASE("patch follows a path to each input of the later head that reads what the first one writes") {
+  const Golden golden(kGoldens / "patches" / "t5.npz");
+  const TempDir folder;
+  const json document = document_of(
+      {"patch", with_vocabulary(folder, "t5", {}), "--clean-ids", list_of(golden.integers("ids")),
+       "--corrupt-ids", list_of(golden.integers("other_ids")), "--target-ids",
+       list_of(golden.integers("target_ids")), "--format", "json", "--path", "enc.0.0:enc.1.1", "--path",
+       "enc.0.0:cross.1.0", "--path", "cross.0.0:cross.1.1", "--path", "cross.0.0:dec.1.0"},
+      "patch");
+  Words found;
+  for (const json& row : document["paths"]) {
+    found.push_back(row["from"].get<std::string>() + " " + row["to"].get<std::string>() + " " +
+                    row["via"].get<std::string>());
+    CHECK_MESSAGE(row["change"] != 0, found.back());
+  }
+  CHECK(found == Words{"enc.0.0 enc.1.1 query", "enc.0.0 enc.1.1 key", "enc.0.0 enc.1.1 value",
+                       "enc.0.0 cross.1.0 key", "enc.0.0 cross.1.0 value", "cross.0.0 cross.1.1 query",
+                       "cross.0.0 dec.1.0 query", "cross.0.0 dec.1.0 key", "cross.0.0 dec.1.0 value"});
+}
+
 TEST_CASE("attribute writes a logit of a decoder as a sum over its heads, with the parts of PyTorch") {
   for (const std::string& name : kModels) {
     CAPTURE(name);
@@ -354,7 +374,11 @@ TEST_CASE("commands that remove, patch and explain heads say what an encoder-dec
       {{"patch", model, pair[0], pair[1], pair[2], pair[3], "--target-ids", "2", "--path",
         "enc.0.0->enc.1.0"},
        3,
-       "or an encoder and a decoder"},
+       "this model has norms after the sum"},
+      {{"patch", (kGoldens / "t5").string(), pair[0], pair[1], pair[2], pair[3], "--target-ids", "2",
+        "--path", "enc.0.0:dec.1.0"},
+       2,
+       "need a head of cross-attention, such as cross.1.0"},
       {{"patch", "data/tiny-llama", pair[0], pair[1], pair[2], pair[3], "--target-ids", "2"},
        2,
        "--target-ids and --target-text: the model is not an encoder-decoder model"},

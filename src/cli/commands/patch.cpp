@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "causal/patching.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/session.hpp"
@@ -44,6 +45,11 @@ std::pair<model::HeadId, model::HeadId> parse_path(const std::string& text,
   const std::pair path = {head(text.substr(0, arrow)), head(text.substr(arrow + (colon ? 1 : 2)))};
   if (path.first.layer >= path.second.layer)
     fail(Status::usage, "--path {}: need a head and a head of a later layer", escaped(text));
+  if (causal::path_inputs(config, path.first, path.second).empty())
+    fail(Status::usage,
+         "--path {}: self-attention of the decoder does not read what the encoder writes; need a head of "
+         "cross-attention, such as {}",
+         escaped(text), model::head_name(config, {path.second.layer + 1, 0}));
   return path;
 }
 
@@ -128,7 +134,7 @@ Command patch_command() {
         .allowed = {"corrupt", "clean"}},
        {.names = "--path",
         .target = &options->paths,
-        .help = "Patch the z of head FROM only for the queries, the keys and the values of head TO of a "
+        .help = "Patch the z of head FROM only for the queries, the keys or the values of head TO of a "
                 "later layer, such as 0.1:2.3 or '0.1->2.3'",
         .type = "FROM:TO"}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
