@@ -37,7 +37,7 @@ struct PatchRequest {
 /// The metric is the logit of the right answer minus that of the wrong one at the last token of the input or,
 /// in an encoder-decoder model, of its target (or at the mask token). Throws Error(bad_input) if the inputs
 /// or their targets differ in length, if the model has no output head, if the metric is equal in both runs,
-/// or for a path through a norm or in an encoder-decoder model.
+/// or for a path through a norm.
 [[nodiscard]] Results patch_heads(const PatchRequest& request, OpenModel& open, forward::RunContext& context);
 
 }  // namespace attnctl::inspect

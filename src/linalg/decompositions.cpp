@@ -176,6 +176,41 @@ std::vector<double> singular_values(MatrixView<const double> a) {
   return {s.begin(), s.end()};
 }
 
+LeadingValues leading_singular_values(MatrixView<const double> a, std::size_t most) {
+  if (std::min(a.rows, a.cols) <= most) return {singular_values(a), 0};
+  require_finite(a);
+  Random random(0);
+  const OwnedMatrix<double> directions = random_matrix(a.cols, most, 1, random);
+  OwnedMatrix<double> images(most, a.rows);  // (a directions)^T
+  gemm<double>(true, true, directions.view(), a, images.view(), 1, 0);
+  OwnedMatrix<double> unit = identity(most);
+  const ProductSvd basis = svd_of_product(images.view(), unit.view(), most);
+  LeadingValues leading{singular_values(product(basis.left.view(), a).view()), 0};
+  double squares = 0;
+  for (std::size_t r = 0; r < a.rows; ++r) squares += attnctl::dot(a.row(r), a.row(r));
+  leading.rest = std::sqrt(std::max(0.0, squares - attnctl::dot(leading.values, leading.values)));
+  return leading;
+}
+
+std::vector<double> principal_angles(MatrixView<const double> a, MatrixView<const double> b) {
+  if (a.cols != b.cols) throw std::logic_error("principal_angles: the subspaces are of different spaces");
+  if (a.rows < b.rows) std::swap(a, b);
+  if (b.rows == 0) return {};
+  const OwnedMatrix<double> across = product_nt(b, a);  // [r_b, r_a]
+  OwnedMatrix<double> outside = product(across.view(), a);
+  for (std::size_t r = 0; r < b.rows; ++r) {
+    for (std::size_t c = 0; c < b.cols; ++c) outside(r, c) = b(r, c) - outside(r, c);
+  }
+  const std::vector<double> cosines = singular_values(across.view());
+  const std::vector<double> sines = singular_values(outside.view());
+  std::vector<double> angles;
+  for (std::size_t i = 0; i < cosines.size(); ++i) {
+    const double cosine = std::min(cosines[i], 1.0), sine = std::min(sines[sines.size() - 1 - i], 1.0);
+    angles.push_back(cosine * cosine > 0.5 ? std::asin(sine) : std::acos(cosine));
+  }
+  return angles;
+}
+
 std::vector<std::complex<double>> eigenvalues(MatrixView<const double> a) {
   ColumnMajor copy = square_copy(a);
   if (a.empty()) return {};

@@ -37,6 +37,22 @@ struct ProductSvd {
 /// Returns the min(m, n) singular values of a matrix [m, n], descending.
 [[nodiscard]] std::vector<double> singular_values(MatrixView<const double> a);
 
+/// The largest singular values of a matrix, and the Frobenius norm of what they leave out.
+struct LeadingValues {
+  std::vector<double> values;  // descending
+  double rest = 0;
+};
+
+/// Returns all singular values of a matrix [m, n] if there are at most `most`. Otherwise returns those of its
+/// projection to a random subspace of `most` dimensions (Halko, Martinsson and Tropp 2011, algorithm 4.1):
+/// all values that are not 0, up to rounding, if the rank is at most `most`.
+[[nodiscard]] LeadingValues leading_singular_values(MatrixView<const double> a, std::size_t most);
+
+/// Returns the principal angles between the row spaces of two matrices with orthonormal rows, [r_a, d] and
+/// [r_b, d], in radians, ascending. There are min(r_a, r_b). Angles up to 45 degrees are computed from their
+/// sines and the others from their cosines, so that small angles are accurate too (Bjorck and Golub 1973).
+[[nodiscard]] std::vector<double> principal_angles(MatrixView<const double> a, MatrixView<const double> b);
+
 /// Returns the eigenvalues of a square matrix [n, n]; complex conjugate eigenvalues are adjacent.
 [[nodiscard]] std::vector<std::complex<double>> eigenvalues(MatrixView<const double> a);
 

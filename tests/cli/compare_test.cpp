@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -142,6 +144,62 @@ TEST_CASE("compare and merge read the files that match a pattern") {
   CHECK(json::parse(status.out)["states"].size() == 2);
 }
 
+/// A copy of the golden model llama whose configuration has other values of some keys, and whose last weight
+/// differs by one bit if `flipped` is true.
+std::string copy_of_llama(const TempDir& folder, const json& keys, bool flipped) {
+  const std::filesystem::path golden = ATTNCTL_SOURCE_DIR "/tests/golden/llama";
+  json config = json::parse(slurp(golden / "config.json"));
+  config.update(keys);
+  folder.write("config.json", config.dump());
+  std::string weights = slurp(golden / "model.safetensors");
+  if (flipped) weights[weights.size() - 4] ^= 1;
+  folder.write("model.safetensors", weights);
+  return folder.path().string();
+}
+
+TEST_CASE("compare shows what changed in the weights of two models") {
+  const std::string llama = ATTNCTL_SOURCE_DIR "/tests/golden/llama";
+  const auto statuses = [](const json& rows) {
+    std::map<std::string, std::size_t> counts;
+    for (const json& row : rows) ++counts[row["status"]];
+    return counts;
+  };
+  using Counts = std::map<std::string, std::size_t>;
+  const json same = document_of({llama, ATTNCTL_SOURCE_DIR "/tests/golden/gguf/llama-f32.gguf"});
+  CHECK(schema_breaches(json::parse(cli::schema_text("comparison")), same) == Words{});
+  CHECK(statuses(same["heads"]) == Counts{{"identical", 12}});
+  CHECK(same["projections"].size() == 4 * 12);
+  for (const json& row : same["projections"]) {
+    CHECK(row["overlap"].get<double>() == doctest::Approx(1));
+    CHECK(row["largest_angle"] == 0);
+  }
+
+  const TempDir folder;
+  const std::string copy = copy_of_llama(folder, {{"rope_theta", 5e5}}, false);
+  const json theta = document_of({llama, copy});
+  CHECK(statuses(theta["weights"]) == Counts{{"identical", theta["weights"].size()}});
+  REQUIRE(theta["config"].size() == 1);
+  CHECK(theta["config"][0]["key"] == "rope_theta");
+  CHECK(theta["config"][0]["b"] == "500000.0");
+  const std::string page = compare({llama, copy, "--format", "text"}).out;
+  CHECK_MESSAGE(page.find("No weight differs, but the configurations do") != std::string::npos, page);
+
+  const TempDir other;
+  const std::string flipped = copy_of_llama(other, json::object(), true);
+  const json bit = document_of({llama, flipped});
+  CHECK(bit["config"].empty());
+  CHECK(statuses(bit["weights"])["changed"] == 1);
+  const auto changed =
+      std::ranges::find(bit["weights"], json("changed"), [](const json& row) { return row["status"]; });
+  CHECK((*changed)["elements"] == 1);
+
+  CHECK(compare({llama, flipped, "--heads", "1.2", "--format", "csv"})
+            .out.starts_with("component,layer,head,name,status,"));
+  CHECK(compare({llama, flipped, "--table", "config", "--format", "csv"}).out == "key,a,b\r\n");
+  CHECK(compare({llama, flipped, "--format", "svg"}).out.find("Changes of Heads from a to b") !=
+        std::string::npos);
+}
+
 TEST_CASE("compare refuses studies that differ in more than the model") {
   const TwoStudies studies;
   const auto check = [](const Words& arguments, int status, const std::string& part) {
@@ -162,10 +220,9 @@ TEST_CASE("compare refuses studies that differ in more than the model") {
                        "1/2", "--batch-tokens", "16", "--state", part})
               .status == 0);
   check({part, studies.a}, 3, part + ": the study is not finished (");
-  check({kBert, kLlama}, 2,
-        "is a folder, need a file of attnctl study --state; to compare two models, give --input");
-  check({studies.a, studies.folder.write("a.json", "{}").string()}, 3,
-        "a.json: is not a study state file; need a file of attnctl study --state");
+  check({kBert, kLlama}, 3, "to compare the weights, both models need the same shape");
+  check({studies.a, kLlama}, 2, "is not; give two models, or two studies");
+  check({studies.a, studies.b, "--layers", "0"}, 2, "only models have these options");
   check({studies.a, studies.b, "--measures", "metrics"}, 2, "--measures");
   check({kBert, kLlama, "--input", "-"}, 2, "--input -: compare reads the corpus once for each model");
   check({studies.a, studies.b, "--format", "svg"}, 2, "--plot COLUMN");

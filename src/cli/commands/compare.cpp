@@ -11,12 +11,13 @@
 
 #include "cli/commands.hpp"
 #include "cli/commands/study.hpp"
+#include "inspect/model_changes.hpp"
 
 namespace attnctl::cli {
 namespace {
 
 struct CompareOptions : StudyScope {
-  std::string a, b;  // models if --input is given, else state files
+  std::string a, b;  // models or, without --input, state files
   std::optional<std::size_t> top;
 };
 
@@ -29,11 +30,6 @@ std::string matching_file(const std::string& pattern) {
 
 /// Reads a state file. Throws Error if not all blocks of the study are done.
 study::StudyState finished_state(const std::string& file) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored))
-    fail(Status::usage,
-         "{}: is a folder, need a file of attnctl study --state; to compare two models, give --input CORPUS",
-         escaped(file));
   study::StudyState state = study::StudyState::read(file);
   if (!state.complete())
     fail(Status::bad_input,
@@ -48,6 +44,28 @@ study::StudyState computed_state(const StudyScope& scope, Session& session) {
   if (scope.measures.empty())  // leaves out `pairs`, which compare_studies() does not use
     std::erase_if(study.settings.measures, [](const study::MeasureRow* row) { return row->max_heads > 0; });
   return compute_study(study, session);
+}
+
+/// Returns whether an argument is a state file, or a pattern of state files.
+bool names_study(const std::string& given) {
+  return given.find_first_of("*?[") != std::string::npos || study::StudyState::is_state(given);
+}
+
+/// Compares the weights of two models.
+void compare_weights(const CompareOptions& options) {
+  std::vector<CommandOptions> both(2, options);
+  both[0].model.model = options.a;
+  both[1].model.model = options.b;
+  std::vector<std::filesystem::path> files;
+  for (const CommandOptions& each : both) std::ranges::move(files_read(each), std::back_inserter(files));
+  const Target target = resolve_target(options.output, files);
+  Session session(options.run);
+  const OpenModel a = open_model(both[0].model, session.warnings);
+  const OpenModel b = open_model(both[1].model, session.warnings);
+  const forward::Selection selection = inspect::select_heads(options.selection, a.model.config());
+  ResultWriter writer(target, options.output, session);
+  writer.write("attnctl.comparison/2", inspect::compare_models(a, b, selection, options.top, session.pool));
+  print_warnings(session);
 }
 
 void compare(const CompareOptions& options) {
@@ -107,22 +125,24 @@ void compare(const CompareOptions& options) {
 }  // namespace
 
 Command compare_command() {
-  Command command{.name = "compare", .about = "Compare two studies, or two models over a corpus"};
+  Command command{.name = "compare",
+                  .about = "Compare the weights of two models, their behaviour, or two studies"};
   auto options = std::make_shared<CompareOptions>();
   add_study_scope(command, *options);
+  const std::set<std::string> of_weights = {"--input", "--config-file", "--component", "--layers", "--heads"};
   for (Option& option : command.options)
-    if (option.names != "--input" && option.names != "--config-file") option.needs = "--input";
+    if (!of_weights.contains(option.names)) option.needs = "--input";
   const auto argument = [&command](const char* name, std::string& target, const char* help) {
-    command.add({{.names = name, .target = &target, .help = help, .type = "STATE|MODEL", .required = true}});
+    command.add({{.names = name, .target = &target, .help = help, .type = "MODEL|STATE", .required = true}});
   };
-  argument("A", options->a,
-           "Without --input: a state file of attnctl study --state, or a quoted pattern that matches one. "
-           "With --input: a model, as MODEL of "
-           "attnctl study");
-  argument("B", options->b, "The study or model to compare with A; the differences are B - A");
+  argument(
+      "A", options->a,
+      "A model, as MODEL of attnctl analyze. Without --input also a state file of attnctl study --state, "
+      "or a quoted pattern that matches one");
+  argument("B", options->b, "The model or study to compare with A; the differences are B - A");
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
-  add_table_option(command, options->output, "differences,roles", "table to write (default: differences)");
-  options->output.default_table = "differences";
+  add_table_option(command, options->output, "heads,projections,weights,config,differences,roles",
+                   "table to write (default: heads of two models without --input, else differences)");
   add_plot_option(command, options->output);
   command.add("Output", {{"--top", [options](const std::string& word) { options->top = parse_top(word); },
                           "With text: largest number of heads per column, and of changed roles, or all "
@@ -130,9 +150,11 @@ Command compare_command() {
                           "NUMBER|all"}});
   add_worker_options(command, options->run);
   command.footer =
-      "Both studies must have the same corpus, measures and other settings. Heads with the same layer and "
-      "number are compared.\n"
+      "Without --input, the weights of two models of the same shape are compared. With --input, the models "
+      "run on a corpus. Two studies must have the same corpus, measures and other settings. Heads with the "
+      "same layer and number are compared.\n"
       "Examples:\n"
+      "  attnctl compare data/tiny-llama data/tiny-llama --format text\n"
       "  attnctl compare data/tiny-bert data/tiny-llama --input data/sentences.txt --format text\n"
       "  attnctl compare data/tiny-bert data/tiny-llama --input data/sentences.txt --measures metrics "
       "--plot entropy -o entropy.svg\n"
@@ -140,8 +162,20 @@ Command compare_command() {
       "data/tiny-llama --input data/sentences.txt --state b.state && attnctl compare a.state b.state "
       "--format text";
   command.action = [options] {
-    if (options->inputs.items.empty())
-      for (std::string* const file : {&options->a, &options->b}) *file = matching_file(*file);
+    options->output.default_table = "differences";
+    if (!options->inputs.items.empty()) return compare(*options);
+    const bool a = names_study(options->a), b = names_study(options->b);
+    if (a != b)
+      fail(Status::usage, "{} is a study and {} is not; give two models, or two studies",
+           escaped(a ? options->a : options->b), escaped(a ? options->b : options->a));
+    if (!a) {
+      options->output.default_table = "heads";
+      return compare_weights(*options);
+    }
+    const SelectionOptions& heads = options->selection;
+    if (!heads.component.empty() || !heads.layers.empty() || !heads.heads.empty())
+      fail(Status::usage, "--component, --layers, --heads: only models have these options, not two studies");
+    for (std::string* const file : {&options->a, &options->b}) *file = matching_file(*file);
     compare(*options);
   };
   return command;

@@ -15,6 +15,7 @@
 #include "cli/session.hpp"
 #include "formats/json.hpp"
 #include "inspect/attribute.hpp"
+#include "inspect/model_changes.hpp"
 #include "inspect/patch.hpp"
 #include "study/measure.hpp"
 #include "textbook/experiments.hpp"
@@ -52,6 +53,7 @@ std::vector<NameGroup> all_groups() {
   add("patch", "", {}, "patch, table ", {{"patches", inspect::patch_definitions()}});
   add("attribution", "", {}, "attribute, table ", {{"logits", inspect::attribution_definitions()}});
   add("info", "", {}, "info, table ", analysis::summary_definitions());
+  all.push_back({"compare MODEL MODEL", "comparison", {"model_changes", inspect::change_definitions()}});
   return all;
 }
 
@@ -108,6 +110,10 @@ constexpr auto kTables = std::to_array<TableRow>({
     {"attribution", "patterns", "logits"},
     {"attribution", "pattern_heads", "logits"},
     {"attribution", "pattern_layers", "logits"},
+    {"comparison", "heads", "model_changes"},
+    {"comparison", "projections", "model_changes"},
+    {"comparison", "weights", "model_changes"},
+    {"comparison", "config", "model_changes"},
     {"comparison", "differences", "compare"},
     {"comparison", "roles", "compare"},
     {"plan", "shards", "plan"},

@@ -1,6 +1,9 @@
 #include "study/state/study_state.hpp"
 
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
+#include <system_error>
 
 #include <fmt/ranges.h>
 
@@ -401,6 +404,14 @@ void StudyState::write(OutputFile& out) const {
 
 StudyState StudyState::read(const std::filesystem::path& path) {
   return parse(read_file(path, kMaxFileSize), escaped(path.string()));
+}
+
+bool StudyState::is_state(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  std::string begin(kMagic.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin == kMagic;
 }
 
 StudyState StudyState::parse(std::string_view file, const std::string& name) {

@@ -149,6 +149,8 @@ class StudyState {
   /// Reads a file of write(). Throws Error(environment) if the file cannot be read, and Error(bad_input) if
   /// it is longer than 2 GiB or not a valid state file of a supported version.
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);
+  /// Returns whether a file exists and begins like a file of write().
+  [[nodiscard]] static bool is_state(const std::filesystem::path& path);
   /// Reads the bytes of a file of write(). `name` is its escaped name.
   [[nodiscard]] static StudyState parse(std::string_view file, const std::string& name);
   /// Reads the content of a state file, without magic, version, length and checksum.

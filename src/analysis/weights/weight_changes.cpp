@@ -1,0 +1,551 @@
+#include "analysis/weights/weight_changes.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "linalg/decompositions.hpp"
+#include "linalg/kernels/kernels.hpp"
+
+namespace attnctl::analysis {
+namespace {
+
+/// 2 |b - a| / (|a| + |b|), given |b - a|, |a| and |b|.
+double relative_change(double difference, double a, double b) {
+  const double sum = a + b;
+  if (!std::isfinite(difference) || !std::isfinite(sum) || sum == 0) return kUndefined;
+  return 2 * difference / sum;
+}
+
+// The precision with which values are stored.
+
+/// Returns the smallest difference of float16 numbers near x, which is one.
+double step_of_f16(float x) {
+  const int exponent = x == 0 ? -14 : std::max(std::ilogb(x), -14);
+  return std::ldexp(1.0, exponent - 10);
+}
+double step_of_bf16(float x) {
+  const int exponent = x == 0 ? -126 : std::max(std::ilogb(x), -126);
+  return std::ldexp(1.0, exponent - 7);
+}
+double step_of_f32(float x) {
+  const int exponent = x == 0 ? -126 : std::max(std::ilogb(x), -126);
+  return std::ldexp(1.0, exponent - 23);
+}
+bool is_multiple(float x, double step) {
+  return std::fmod(double{x}, step) == 0;
+}
+bool is_f16(float x) {
+  return std::abs(x) <= 65504 && is_multiple(x, step_of_f16(x));
+}
+bool is_bf16(float x) {
+  return (std::bit_cast<std::uint32_t>(x) & 0xFFFFU) == 0;
+}
+
+constexpr std::size_t kBlock = 16;  // divides the blocks of all quantized types
+constexpr double kMostSteps = 255;
+
+/// Returns the step of a grid of at most kMostSteps steps on which all values of a block lie, up to their
+/// rounding to float32. Returns 0 if all values are equal, and nullopt if there is no grid.
+std::optional<double> step_of_block(std::span<const float> block) {
+  std::array<float, kBlock> sorted{};
+  std::ranges::copy(block, sorted.begin());
+  std::ranges::sort(sorted);
+  const double range = double{sorted.back()} - double{sorted.front()};
+  if (!std::isfinite(range)) return std::nullopt;
+  if (range == 0) return 0;
+  const double largest = std::max(std::abs(double{sorted.front()}), std::abs(double{sorted.back()}));
+  const double error = 4 * largest * double{std::numeric_limits<float>::epsilon()};
+  double gap = range;
+  for (std::size_t i = 1; i < kBlock; ++i) {
+    const double here = double{sorted[i]} - double{sorted[i - 1]};
+    if (here > error) gap = std::min(gap, here);
+  }
+  // The smallest gap may be several steps.
+  for (int parts = 1; parts <= 8; ++parts) {
+    const double steps = std::round(range / (gap / parts));
+    if (steps > kMostSteps) break;
+    const double step = range / steps;
+    if (error > step / 50) break;
+    const bool all = std::ranges::all_of(sorted, [&](float value) {
+      const double place = (double{value} - double{sorted.front()}) / step;
+      return std::abs(place - std::round(place)) < 0.02;
+    });
+    if (all) return step;
+  }
+  return std::nullopt;
+}
+
+enum class Precision { f32, f16, bf16, blocks };
+
+/// The rows of a weight in float32: the outputs of a matrix, the rows of a table, or a vector as one row.
+struct Rows {
+  std::size_t rows = 0, cols = 0;
+  std::function<void(std::size_t row, std::span<float> values)> read = {};
+};
+
+Precision precision_of(const Rows& weight) {
+  bool f16 = true, bf16 = true, blocks = weight.cols % kBlock == 0;
+  std::vector<float> row(weight.cols);
+  for (std::size_t r = 0; r < weight.rows && (f16 || bf16 || blocks); ++r) {
+    weight.read(r, row);
+    f16 = f16 && std::ranges::all_of(row, is_f16);
+    bf16 = bf16 && std::ranges::all_of(row, is_bf16);
+    for (std::size_t c = 0; blocks && c < row.size(); c += kBlock)
+      blocks = step_of_block(std::span(row).subspan(c, kBlock)).has_value();
+  }
+  return bf16 ? Precision::bf16 : f16 ? Precision::f16 : blocks ? Precision::blocks : Precision::f32;
+}
+
+/// Writes the largest rounding errors of a row. They are half a step; in a block, also the error of its scale
+/// and of its smallest value, which are float16 numbers, and two steps at the ends, which may be cut off.
+void rounding_errors(Precision precision, std::span<const float> row, std::span<double> errors) {
+  for (std::size_t c = 0; precision != Precision::blocks && c < row.size(); ++c) {
+    errors[c] = (precision == Precision::f16    ? step_of_f16(row[c])
+                 : precision == Precision::bf16 ? step_of_bf16(row[c])
+                                                : step_of_f32(row[c])) /
+                2;
+  }
+  for (std::size_t begin = 0; precision == Precision::blocks && begin < row.size(); begin += kBlock) {
+    const std::span<const float> block = row.subspan(begin, kBlock);
+    const auto [low, high] = std::ranges::minmax(block);
+    const double step = step_of_block(block).value_or(0);
+    const double largest = std::max(std::abs(double{low}), std::abs(double{high}));
+    for (std::size_t i = 0; i < kBlock; ++i)
+      errors[begin + i] = step * (block[i] == low || block[i] == high ? 2 : 0.5) + std::ldexp(largest, -10);
+  }
+}
+
+/// Receives the position and the status of each element that differs.
+using Mark = std::function<void(std::size_t row, std::size_t col, ChangeStatus status)>;
+
+void compare_rows(const Rows& a, const Rows& b, bool matrix, WeightChange& result, const Mark& mark) {
+  std::vector<float> row_a(a.cols), row_b(a.cols);
+  double squares = 0, squares_a = 0, squares_b = 0;
+  const auto differ = [](float x, float y) {
+    return std::bit_cast<std::uint32_t>(x) != std::bit_cast<std::uint32_t>(y) && !(x == 0 && y == 0);
+  };
+  for (std::size_t r = 0; r < a.rows; ++r) {
+    a.read(r, row_a);
+    b.read(r, row_b);
+    for (std::size_t c = 0; c < a.cols; ++c) {
+      const double x = double{row_a[c]}, y = double{row_b[c]};
+      squares_a += x * x;
+      squares_b += y * y;
+      if (!differ(row_a[c], row_b[c])) continue;
+      ++result.elements;
+      squares += (y - x) * (y - x);
+      result.largest = std::isfinite(y - x) ? std::max(result.largest, std::abs(y - x)) : kUndefined;
+    }
+  }
+  if (result.elements == 0) return;
+  result.change = relative_change(std::sqrt(squares), std::sqrt(squares_a), std::sqrt(squares_b));
+
+  const Precision of_a = precision_of(a), of_b = precision_of(b);
+  // Numbers of the same precision do not change if they are rounded, unless their blocks have other grids.
+  const bool rounded = of_a != of_b || of_a == Precision::blocks;
+  std::vector<double> errors_a(a.cols), errors_b(a.cols);
+  double noise = 0;  // sum of the variances of the rounding errors
+  OwnedMatrix<double> difference(matrix ? a.rows : 0, matrix ? a.cols : 0);
+  result.status = ChangeStatus::rounding;
+  for (std::size_t r = 0; r < a.rows; ++r) {
+    a.read(r, row_a);
+    b.read(r, row_b);
+    rounding_errors(of_a, row_a, errors_a);
+    rounding_errors(of_b, row_b, errors_b);
+    for (std::size_t c = 0; c < a.cols; ++c) {
+      noise += (errors_a[c] * errors_a[c] + errors_b[c] * errors_b[c]) / 3;
+      const double change = double{row_b[c]} - double{row_a[c]};
+      if (matrix) difference(r, c) = change;
+      if (!differ(row_a[c], row_b[c])) continue;
+      const bool small = rounded && std::abs(change) <= errors_a[c] + errors_b[c];
+      const ChangeStatus status = small ? ChangeStatus::rounding : ChangeStatus::changed;
+      result.status = std::max(result.status, status);
+      mark(r, c, status);
+    }
+  }
+  if (!matrix || result.status != ChangeStatus::changed || !linalg::all_finite(difference.values())) return;
+  // The singular values of a matrix of independent errors are at most about this large (Marchenko and
+  // Pastur).
+  const auto rows = static_cast<double>(a.rows), cols = static_cast<double>(a.cols);
+  const double edge = 2 * std::sqrt(noise / (rows * cols)) * (std::sqrt(rows) + std::sqrt(cols));
+  const linalg::LeadingValues found = linalg::leading_singular_values(difference.view(), kLargestLowRank);
+  const auto above = static_cast<std::size_t>(
+      std::ranges::count_if(found.values, [&](double value) { return value > edge; }));
+  if (above > 0 && above < kLargestLowRank && found.rest * found.rest <= 4 * noise) result.rank = above;
+}
+
+Rows rows_of(const model::StoredMatrix& matrix, std::vector<std::size_t> order = {}) {
+  const MatrixView<const float> values = matrix.values;
+  const bool by_rows = matrix.orientation == model::Orientation::out_in;
+  return {matrix.out(), matrix.in(),
+          [values, by_rows, order = std::move(order)](std::size_t row, std::span<float> to) {
+            const std::size_t from = order.empty() ? row : order[row];
+            for (std::size_t c = 0; c < to.size(); ++c) to[c] = by_rows ? values(from, c) : values(c, from);
+          }};
+}
+Rows rows_of(std::span<const float> vector, std::vector<std::size_t> order = {}) {
+  return {1, vector.size(), [vector, order = std::move(order)](std::size_t, std::span<float> to) {
+            for (std::size_t c = 0; c < to.size(); ++c) to[c] = vector[order.empty() ? c : order[c]];
+          }};
+}
+Rows rows_of(MatrixView<const float> table) {
+  return {table.rows, table.cols,
+          [table](std::size_t row, std::span<float> to) { std::ranges::copy(table.row(row), to.begin()); }};
+}
+Rows rows_of(const model::LookupTable& table) {
+  if (!table.present()) return {};
+  return {table.rows(), table.width(),
+          [&table](std::size_t row, std::span<float> to) { table.row(row, to); }};
+}
+
+/// Returns the dimensions of a head in the order that they have with RotaryPairing::half.
+std::vector<std::size_t> half_order(const model::AttentionConfig& config) {
+  std::vector<std::size_t> order(config.d_head);
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  if (config.rotary == nullptr || config.rotary->pairing == model::RotaryPairing::half) return order;
+  const std::size_t pairs = config.rotary->dims / 2;
+  for (std::size_t j = 0; j < pairs; ++j) {
+    order[j] = 2 * j;
+    order[j + pairs] = 2 * j + 1;
+  }
+  return order;
+}
+
+/// Returns half_order() for each of `slices` heads, one after another.
+std::vector<std::size_t> order_of_outputs(const model::AttentionConfig& config, std::size_t slices) {
+  const std::vector<std::size_t> head = half_order(config);
+  std::vector<std::size_t> order;
+  for (std::size_t slice = 0; slice < slices; ++slice) {
+    for (const std::size_t dimension : head) order.push_back(slice * config.d_head + dimension);
+  }
+  return order;
+}
+
+/// Compares the weights of both models in the order of the model.
+class WeightComparer {
+ public:
+  WeightComparer(const model::Model& a, const model::Model& b) : a_(a), b_(b) {}
+
+  /// The largest status of each slice of a projection in a layer, by projection.
+  using SliceStatus = std::array<std::vector<ChangeStatus>, kAllProjections.size()>;
+
+  void embedding(const model::EmbeddingWeights& a, const model::EmbeddingWeights& b,
+                 const std::string& prefix) {
+    const std::optional<std::size_t> none;
+    add(prefix + "token embedding", none, rows_of(a.token), rows_of(b.token), false);
+    add(prefix + "position embedding", none, rows_of(a.position), rows_of(b.position), false);
+    add(prefix + "token type embedding", none, rows_of(a.token_type), rows_of(b.token_type), false);
+    add(prefix + "class token", none, rows_of(a.class_token), rows_of(b.class_token), false);
+    norm(prefix + "embedding norm", none, a.norm, b.norm);
+    linear(prefix + "embedding projection", none, a.projection, b.projection);
+    linear(prefix + "patches", none, a.patches, b.patches);
+  }
+
+  [[nodiscard]] SliceStatus layer(std::size_t index, const model::LayerWeights& a,
+                                  const model::LayerWeights& b) {
+    const model::AttentionConfig& of_a = a_.config().layers[index].attention;
+    const model::AttentionConfig& of_b = b_.config().layers[index].attention;
+    SliceStatus slices;
+    const auto projection = [&](Projection which, const model::Linear& x, const model::Linear& y) {
+      const bool output = which == Projection::output;
+      const bool rotated = which == Projection::query || which == Projection::key;
+      const std::size_t width = rotated ? of_a.d_head : of_a.d_value;
+      const std::size_t count = which == Projection::query ? of_a.query_slices()
+                                : output                   ? of_a.heads
+                                                           : of_a.kv_heads;
+      std::vector<ChangeStatus>& status = slices.at(static_cast<std::size_t>(which));
+      status.assign(count, ChangeStatus::identical);
+      const auto mark = [&](std::size_t row, std::size_t col, ChangeStatus found) {
+        ChangeStatus& slice = status.at((output ? col : row) / width);
+        slice = std::max(slice, found);
+      };
+      std::vector<std::size_t> order_a, order_b;
+      if (rotated && of_a.rotary != nullptr && of_b.rotary != nullptr &&
+          of_a.rotary->pairing != of_b.rotary->pairing) {
+        order_a = order_of_outputs(of_a, count);
+        order_b = order_of_outputs(of_b, count);
+      }
+      constexpr std::array kNames = {"query", "key", "value", "output"};
+      const std::string name = kNames.at(static_cast<std::size_t>(which));
+      if (x.factorised() || y.factorised()) {
+        // The slices of a product of two matrices are compared as circuits, not as elements.
+        const auto all = [&](std::size_t, std::size_t, ChangeStatus found) {
+          for (ChangeStatus& slice : status) slice = std::max(slice, found);
+        };
+        add(name + ".first", index, rows_of(x.first), rows_of(y.first), true, all);
+        add(name + ".last", index, rows_of(x.last()), rows_of(y.last()), true, all);
+      } else if (x.present() && y.present()) {
+        add(name, index, rows_of(x.last(), order_a), rows_of(y.last(), order_b), true, mark);
+      }
+      const auto bias = [&](std::size_t, std::size_t col, ChangeStatus found) {
+        if (!output) mark(col, 0, found);
+      };
+      add(name + ".bias", index, rows_of(x.bias, order_a), rows_of(y.bias, order_b), false, bias);
+    };
+    projection(Projection::query, a.query, b.query);
+    projection(Projection::key, a.key, b.key);
+    projection(Projection::value, a.value, b.value);
+    projection(Projection::output, a.output, b.output);
+    norm("query norm", index, a.query_norm, b.query_norm);
+    norm("key norm", index, a.key_norm, b.key_norm);
+    add("relative positions", index, rows_of(a.relative_bias), rows_of(b.relative_bias), false);
+    add("sinks", index, rows_of(a.sinks), rows_of(b.sinks), false);
+    add("distances", index, rows_of(a.disentangled.table), rows_of(b.disentangled.table), false);
+    norm("distance norm", index, a.disentangled.norm, b.disentangled.norm);
+    linear("distance key", index, a.disentangled.key, b.disentangled.key);
+    linear("distance query", index, a.disentangled.query, b.disentangled.query);
+    norm("attention norm", index, a.attention_norm, b.attention_norm);
+    norm("attention output norm", index, a.attention_output_norm, b.attention_output_norm);
+    norm("mlp norm", index, a.mlp_norm, b.mlp_norm);
+    norm("mlp output norm", index, a.mlp_output_norm, b.mlp_output_norm);
+    mlp("mlp", index, a.mlp, b.mlp);
+    linear("router", index, a.router, b.router);
+    for (std::size_t e = 0; e < std::min(a.experts.size(), b.experts.size()); ++e)
+      mlp(fmt::format("expert {}", e), index, a.experts[e], b.experts[e]);
+    mlp("shared expert", index, a.shared, b.shared);
+    linear("shared expert factor", index, a.shared_factor, b.shared_factor);
+    linear("convolution", index, a.convolution, b.convolution);
+    norm("convolution norm", index, a.convolution_norm, b.convolution_norm);
+    return slices;
+  }
+
+  void head(const model::HeadWeights& a, const model::HeadWeights& b) {
+    const std::optional<std::size_t> none;
+    linear("output projection", none, a.projection, b.projection);
+    linear("output transform", none, a.transform, b.transform);
+    norm("output transform norm", none, a.transform_norm, b.transform_norm);
+    const auto table = [](const model::Linear& linear) {
+      return linear.present() ? rows_of(linear.last()) : Rows{};
+    };
+    add("output matrix", none, table(a.decoder), table(b.decoder), false);
+    add("output matrix.bias", none, rows_of(a.decoder.bias), rows_of(b.decoder.bias), false);
+  }
+  void norm(const std::string& name, std::optional<std::size_t> layer, const model::NormWeights& a,
+            const model::NormWeights& b) {
+    add(name + ".gain", layer, rows_of(a.gain), rows_of(b.gain), false);
+    add(name + ".bias", layer, rows_of(a.bias), rows_of(b.bias), false);
+  }
+
+  [[nodiscard]] std::vector<WeightChange>& changes() { return changes_; }
+
+ private:
+  void add(
+      std::string name, std::optional<std::size_t> layer, const Rows& a, const Rows& b, bool matrix,
+      const Mark& mark = [](std::size_t, std::size_t, ChangeStatus) {}) {
+    const auto size = [](const Rows& of) { return of.rows * of.cols; };
+    if (size(a) == 0 && size(b) == 0) return;
+    if (a.rows != b.rows || a.cols != b.cols)
+      fail(Status::bad_input, "{} and {}: {}{}: shapes [{}, {}] and [{}, {}]; need models of the same shape",
+           escaped(a_.name()), escaped(b_.name()),
+           layer ? "layer " + model::layer_name(a_.config(), *layer) + ": " : "", name, a.rows, a.cols,
+           b.rows, b.cols);
+    WeightChange& change = changes_.emplace_back();
+    change.name = std::move(name);
+    change.layer = layer;
+    change.shape = matrix ? Shape{a.cols, a.rows} : a.rows == 1 ? Shape{a.cols} : Shape{a.rows, a.cols};
+    compare_rows(a, b, matrix, change, mark);
+  }
+  void linear(const std::string& name, std::optional<std::size_t> layer, const model::Linear& a,
+              const model::Linear& b) {
+    const auto rows = [](const model::StoredMatrix& matrix) {
+      return matrix.values.data == nullptr ? Rows{} : rows_of(matrix);
+    };
+    add(name + ".first", layer, rows(a.first), rows(b.first), true);
+    add(name, layer, rows(a.last()), rows(b.last()), true);
+    add(name + ".bias", layer, rows_of(a.bias), rows_of(b.bias), false);
+  }
+  void mlp(const std::string& name, std::size_t layer, const model::MlpWeights& a,
+           const model::MlpWeights& b) {
+    linear(name + ".up", layer, a.up, b.up);
+    linear(name + ".gate", layer, a.gate, b.gate);
+    linear(name + ".down", layer, a.down, b.down);
+  }
+
+  const model::Model& a_;
+  const model::Model& b_;
+  std::vector<WeightChange> changes_;
+};
+
+/// Stacks the rows of two matrices: the columns of [x y].
+OwnedMatrix<double> stacked(const OwnedMatrix<double>& x, const OwnedMatrix<double>& y) {
+  OwnedMatrix<double> all(x.rows() + y.rows(), x.cols());
+  std::ranges::copy(x.values(), all.values().begin());
+  std::ranges::copy(y.values(), all.values().begin() + static_cast<std::ptrdiff_t>(x.values().size()));
+  return all;
+}
+OwnedMatrix<double> difference_of(const OwnedMatrix<double>& b, const OwnedMatrix<double>& a) {
+  OwnedMatrix<double> difference = b;
+  for (std::size_t i = 0; i < a.values().size(); ++i) difference.values()[i] -= a.values()[i];
+  return difference;
+}
+
+std::vector<double> spectrum_of(OwnedMatrix<double> left, OwnedMatrix<double> right) {
+  return linalg::svd_of_product(left.view(), right.view(), 0).values;
+}
+
+/// Returns the change of a circuit, whose transposed factors are given: B - A = L_b R_b^T - L_a R_a^T = (L_b
+/// - L_a) R_b^T + L_a (R_b - R_a)^T, which is exactly 0 if nothing changed, and is not the small difference
+/// of two large matrices.
+CircuitChange circuit_change(const OwnedMatrix<double>& left_a, const OwnedMatrix<double>& right_a,
+                             const OwnedMatrix<double>& left_b, const OwnedMatrix<double>& right_b) {
+  CircuitChange result;
+  for (const OwnedMatrix<double>* factor : {&left_a, &right_a, &left_b, &right_b})
+    if (!linalg::all_finite(factor->values())) return result;
+  const std::vector<double> a = spectrum_of(left_a, right_a), b = spectrum_of(left_b, right_b);
+  const std::vector<double> changed = spectrum_of(stacked(difference_of(left_b, left_a), left_a),
+                                                  stacked(right_b, difference_of(right_b, right_a)));
+  std::vector<double> difference(a.size());
+  std::ranges::transform(b, a, difference.begin(), std::minus());
+  result.change = relative_change(norm(changed), norm(a), norm(b));
+  result.spectrum = relative_change(norm(difference), norm(a), norm(b));
+  result.rank_a = linalg::effective_rank(a);
+  result.rank_b = linalg::effective_rank(b);
+  return result;
+}
+
+/// An orthonormal basis [rank, dimension] of the subspace of a projection; nullopt if a weight is not finite.
+std::optional<OwnedMatrix<double>> basis_of(OwnedMatrix<double> columns) {
+  if (!linalg::all_finite(columns.values())) return std::nullopt;
+  const std::size_t width = columns.rows(), dimension = columns.cols();
+  OwnedMatrix<double> unit = identity(width);
+  const linalg::ProductSvd svd = linalg::svd_of_product(columns.view(), unit.view(), width);
+  const std::size_t rank = linalg::numerical_rank(svd.values, dimension, width).value_or(0);
+  OwnedMatrix<double> basis(rank, dimension);
+  std::ranges::copy(svd.left.values().first(basis.values().size()), basis.values().begin());
+  return basis;
+}
+
+ProjectionChange projection_change(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
+  ProjectionChange result;
+  result.change = relative_change(norm(difference_of(b, a).values()), norm(a.values()), norm(b.values()));
+  const auto of_a = basis_of(a), of_b = basis_of(b);
+  if (!of_a || !of_b) return result;
+  result.rank_a = of_a->rows();
+  result.rank_b = of_b->rows();
+  const bool same = std::ranges::equal(a.values(), b.values());
+  result.angles =
+      same ? std::vector<double>(of_a->rows(), 0.0) : linalg::principal_angles(of_a->view(), of_b->view());
+  return result;
+}
+
+/// Returns the transposed part of a projection that belongs to a head, with its dimensions in half_order().
+OwnedMatrix<double> columns_of(const CircuitFactor& factor, const model::AttentionConfig& config,
+                               Projection projection, std::size_t head) {
+  const OwnedMatrix<double> stored = factor.columns(head);
+  if (projection != Projection::query && projection != Projection::key) return stored;
+  const std::vector<std::size_t> order = half_order(config);
+  OwnedMatrix<double> columns(stored.rows(), stored.cols());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    std::ranges::copy(stored.view().row(order[i]), columns.view().row(i).begin());
+  return columns;
+}
+
+/// The factors of the projections of a layer in one model; nullopt for those that it does not have.
+using LayerFactors = std::array<std::optional<CircuitFactor>, kAllProjections.size()>;
+
+LayerFactors layer_factors(const model::Model& model, std::size_t layer) {
+  LayerFactors factors;
+  for (const Projection projection : kAllProjections)
+    factors.at(static_cast<std::size_t>(projection)) = projection_factor(model, layer, projection, false);
+  return factors;
+}
+
+void compare_head(const model::AttentionConfig& of_a, const LayerFactors& a,
+                  const model::AttentionConfig& of_b, const LayerFactors& b, HeadChange& change) {
+  std::array<std::optional<OwnedMatrix<double>>, kAllProjections.size()> x, y;
+  for (std::size_t p = 0; p < kAllProjections.size(); ++p) {
+    if (!a.at(p) || !b.at(p)) continue;
+    x.at(p) = columns_of(*a.at(p), of_a, kAllProjections.at(p), change.head.head);
+    y.at(p) = columns_of(*b.at(p), of_b, kAllProjections.at(p), change.other.head);
+    change.projections.at(p) = projection_change(*x.at(p), *y.at(p));
+  }
+  if (x[0] && x[1]) change.qk = circuit_change(*x[0], *x[1], *y[0], *y[1]);
+  if (x[2] && x[3]) change.ov = circuit_change(*x[2], *x[3], *y[2], *y[3]);
+}
+
+}  // namespace
+
+std::string_view name_of(ChangeStatus status) {
+  constexpr std::array<std::string_view, 3> kNames = {"identical", "rounding", "changed"};
+  return kNames.at(static_cast<std::size_t>(status));
+}
+
+void require_same_shape(const model::Model& a, const model::Model& b) {
+  const auto refuse = [&](const std::string& what, std::size_t in_a, std::size_t in_b) {
+    if (in_a == in_b) return;
+    fail(Status::bad_input,
+         "{} and {}: {} {} and {}; to compare the weights, both models need the same shape; with --input "
+         "CORPUS, their behaviour is compared",
+         escaped(a.name()), escaped(b.name()), what, in_a, in_b);
+  };
+  const model::ModelConfig& of_a = a.config();
+  const model::ModelConfig& of_b = b.config();
+  refuse("numbers of layers:", of_a.layers.size(), of_b.layers.size());
+  refuse("widths of the residual stream:", of_a.d_model, of_b.d_model);
+  for (std::size_t i = 0; i < of_a.layers.size(); ++i) {
+    const model::AttentionConfig& x = of_a.layers[i].attention;
+    const model::AttentionConfig& y = of_b.layers[i].attention;
+    const std::string layer = "layer " + model::layer_name(of_a, i) + ": ";
+    refuse(layer + "numbers of heads:", x.heads, y.heads);
+    refuse(layer + "numbers of key/value heads:", x.kv_heads, y.kv_heads);
+    refuse(layer + "widths of a head:", x.d_head, y.d_head);
+    refuse(layer + "widths of the values of a head:", x.d_value, y.d_value);
+  }
+}
+
+ModelChanges compare_weights(const model::Model& a, const model::Model& b,
+                             const forward::Selection& selection, Pool& pool) {
+  require_same_shape(a, b);
+  ModelChanges changes;
+  WeightComparer comparer(a, b);
+  comparer.embedding(*a.embedding(), *b.embedding(), "");
+  if (a.config().decoder && b.config().decoder)
+    comparer.embedding(*a.target_embedding(), *b.target_embedding(), "decoder ");
+  for (std::size_t layer = 0; layer < a.config().layers.size(); ++layer) {
+    const model::AttentionConfig& of_a = a.config().layers[layer].attention;
+    const model::AttentionConfig& of_b = b.config().layers[layer].attention;
+    WeightComparer::SliceStatus slices;
+    {
+      const auto weights_a = a.layer(layer, &pool), weights_b = b.layer(layer, &pool);
+      slices = comparer.layer(layer, *weights_a, *weights_b);
+    }
+    const std::size_t first = changes.heads.size();
+    for (const model::HeadId head : selection.heads) {
+      if (head.layer != layer) continue;
+      HeadChange& change = changes.heads.emplace_back();
+      change.head = change.other = head;
+      const std::array places = {of_a.query_slice(head.head), of_a.kv_head(head.head),
+                                 of_a.kv_head(head.head), head.head};
+      for (std::size_t p = 0; p < slices.size(); ++p)
+        if (places.at(p) < slices.at(p).size())
+          change.status = std::max(change.status, slices.at(p)[places.at(p)]);
+    }
+    {
+      const LayerFactors factors_a = layer_factors(a, layer), factors_b = layer_factors(b, layer);
+      pool.run(changes.heads.size() - first, [&](std::size_t task, std::size_t /*worker*/) {
+        compare_head(of_a, factors_a, of_b, factors_b, changes.heads[first + task]);
+      });
+    }
+    for (const model::Model* model : {&a, &b}) {
+      model->evict_attention(layer);
+      model->evict_layer(layer);
+    }
+  }
+  const auto none = std::optional<std::size_t>();
+  if (a.config().decoder && b.config().decoder)
+    comparer.norm("encoder norm", none, a.encoder_norm(), b.encoder_norm());
+  comparer.norm("final norm", none, a.final_norm(), b.final_norm());
+  if (a.config().head.present && b.config().head.present) comparer.head(*a.head(&pool), *b.head(&pool));
+  changes.weights = std::move(comparer.changes());
+  return changes;
+}
+
+}  // namespace attnctl::analysis
