@@ -77,15 +77,15 @@ const Definition& definition(std::string_view name) {
 
 Table heads_table(const std::vector<HeadChange>& heads, const model::ModelConfig& config) {
   TableRows rows{"heads", columns_of(kChangeDefinitions, {"component", "layer", "head", "name"})};
-  rows.columns.emplace_back("status", definition("heads.status"));
   for (const char* const name :
        {"qk_change", "ov_change", "qk_spectrum_change", "ov_spectrum_change", "qk_effective_rank_a",
         "qk_effective_rank_b", "ov_effective_rank_a", "ov_effective_rank_b"})
     rows.columns.emplace_back(definition(name));
+  rows.columns.emplace_back("status", definition("heads.status"));
   for (const HeadChange& head : heads) {
     const analysis::CircuitChange ov = head.ov.value_or(analysis::CircuitChange{});
-    rows.add(analysis::head_cells(config, head.head), head.status, head.qk.change, ov.change,
-             head.qk.spectrum, ov.spectrum, head.qk.rank_a, head.qk.rank_b, ov.rank_a, ov.rank_b);
+    rows.add(analysis::head_cells(config, head.head), head.qk.change, ov.change, head.qk.spectrum,
+             ov.spectrum, head.qk.rank_a, head.qk.rank_b, ov.rank_a, ov.rank_b, head.status);
   }
   return rows.table();
 }
@@ -176,7 +176,9 @@ std::vector<std::string> low_ranks(const std::vector<WeightChange>& weights,
                                    const model::ModelConfig& config) {
   std::map<std::size_t, std::map<std::string, std::vector<std::string>>> found;  // layers, by rank and name
   for (const WeightChange& weight : weights) {
-    if (!weight.rank || *weight.rank * 4 > std::min(weight.shape[0], weight.shape[1])) continue;
+    // A LoRA changes all elements; a replaced head changes only its own.
+    const bool most = weight.shape.size() == 2 && weight.elements * 2 > weight.shape[0] * weight.shape[1];
+    if (!weight.rank || !most || *weight.rank * 4 > std::min(weight.shape[0], weight.shape[1])) continue;
     found[*weight.rank][weight.name].push_back(weight.layer ? model::layer_name(config, *weight.layer) : "");
   }
   std::vector<std::string> lines;
@@ -193,9 +195,13 @@ std::vector<std::string> low_ranks(const std::vector<WeightChange>& weights,
   return lines;
 }
 
-/// Returns the rows that are not identical, with the largest numbers in these columns first.
+/// A column of a table, and its name in text.
+using TextColumn = std::pair<std::string, std::string>;
+
+/// Returns these columns of the rows that are not identical, with the largest numbers in the columns `by`
+/// first.
 Table largest_first(const Table& table, const std::vector<std::string>& by,
-                    const std::vector<std::string>& columns) {
+                    const std::vector<TextColumn>& columns) {
   std::vector<std::vector<Cell>> rows;
   std::vector<Cell> cells(table.columns.size());
   const std::size_t status = table.find("status").value();
@@ -212,7 +218,14 @@ Table largest_first(const Table& table, const std::vector<std::string>& by,
     return largest;
   };
   std::ranges::stable_sort(rows, std::ranges::greater(), size);
-  return select_columns(make_table(table.name, table.columns, std::move(rows)), columns);
+  std::vector<Column> titles;
+  for (const auto& [column, title] : columns) titles.emplace_back(title);
+  std::vector<std::vector<Cell>> shown;
+  for (const std::vector<Cell>& row : rows) {
+    std::vector<Cell>& to = shown.emplace_back();
+    for (const auto& [column, title] : columns) to.push_back(row[table.find(column).value()]);
+  }
+  return make_table(table.name, std::move(titles), std::move(shown));
 }
 
 }  // namespace
@@ -260,24 +273,35 @@ Results compare_models(const OpenModel& a, const OpenModel& b, const forward::Se
   };
   add_largest("Heads that differ most",
               largest_first(heads, {"qk_change", "ov_change"},
-                            {"name", "status", "qk_change", "ov_change", "qk_effective_rank_a",
-                             "qk_effective_rank_b", "ov_effective_rank_a", "ov_effective_rank_b"}),
+                            {{"name", "head"},
+                             {"status", "status"},
+                             {"qk_change", "QK change"},
+                             {"ov_change", "OV change"},
+                             {"qk_effective_rank_a", "QK rank a"},
+                             {"qk_effective_rank_b", "QK rank b"},
+                             {"ov_effective_rank_a", "OV rank a"},
+                             {"ov_effective_rank_b", "OV rank b"}}),
               "head");
-  add_largest("Weights that differ most",
-              largest_first(weights, {"change"},
-                            {"component", "layer", "weight", "status", "change", "largest_difference",
-                             "elements", "rank"}),
-              "weight");
+  std::vector<TextColumn> weight_columns = {{"layer", "layer"},
+                                            {"weight", "weight"},
+                                            {"status", "status"},
+                                            {"change", "change"},
+                                            {"largest_difference", "largest difference"},
+                                            {"elements", "elements"},
+                                            {"rank", "rank"}};
+  if (config.decoder) weight_columns.insert(weight_columns.begin(), {"component", "component"});
+  add_largest("Weights that differ most", largest_first(weights, {"change"}, weight_columns), "weight");
 
   HeatmapPage page = heads_page(results, "heads.qk_change", true);
   HeatmapPage ov = heads_page(results, "heads.ov_change", true);
   for (Heatmap& heatmap : page.heatmaps)
-    heatmap.title = "QK" + (heatmap.title.empty() ? "" : ", " + heatmap.title);
+    heatmap.title = "QK = W_Q W_K^T" + (heatmap.title.empty() ? "" : ", " + heatmap.title);
   for (Heatmap& heatmap : ov.heatmaps) {
-    heatmap.title = "OV" + (heatmap.title.empty() ? "" : ", " + heatmap.title);
+    heatmap.title = "OV = W_V W_O" + (heatmap.title.empty() ? "" : ", " + heatmap.title);
     page.heatmaps.push_back(std::move(heatmap));
   }
   page.title = "Changes of Heads from a to b";
+  page.subtitle = results.subtitle;
   page.scale.label = "2 |B - A| / (|A| + |B|)";
   page.fit_scale();
   results.pictures.push_back({"heads", std::move(page)});

@@ -197,9 +197,9 @@ TEST_CASE("an update of low rank is found with its rank, weight and layer") {
   }
 }
 
-/// Rounds to the float16 or bfloat16 numbers that have `bits` bits after the binary point.
+/// Rounds to float16 (bits = 10) or bfloat16 (7).
 float rounded(float value, int bits) {
-  const float step = std::ldexp(1.0F, std::ilogb(value) - bits);
+  const float step = std::ldexp(1.0F, std::max(std::ilogb(value), bits == 10 ? -14 : -126) - bits);
   return std::nearbyint(value / step) * step;
 }
 

@@ -194,7 +194,7 @@ TEST_CASE("compare shows what changed in the weights of two models") {
   CHECK((*changed)["elements"] == 1);
 
   CHECK(compare({llama, flipped, "--heads", "1.2", "--format", "csv"})
-            .out.starts_with("component,layer,head,name,status,"));
+            .out.starts_with("component,layer,head,name,qk_change,"));
   CHECK(compare({llama, flipped, "--table", "config", "--format", "csv"}).out == "key,a,b\r\n");
   CHECK(compare({llama, flipped, "--format", "svg"}).out.find("Changes of Heads from a to b") !=
         std::string::npos);
