@@ -171,6 +171,16 @@ struct ModelSource {  // NOLINT(bugprone-exception-escape): moving JSON throws n
                                             const std::optional<std::filesystem::path>& config,
                                             Warnings& warnings);
 
+/// Returns whether a directory has an adapter_config.json, the configuration of a PEFT adapter.
+[[nodiscard]] bool is_adapter(const std::filesystem::path& directory);
+/// Returns the files of an adapter: its configuration and its weights.
+[[nodiscard]] std::vector<std::filesystem::path> adapter_files(const std::filesystem::path& directory);
+/// Adds a LoRA adapter in the layout of PEFT to the weights: W + scale B A for each matrix that it changes,
+/// where scale is alpha / r, or alpha / sqrt(r) with use_rslora; and biases and modules that it replaces.
+/// Changed tensors are float32. Throws Error(bad_input) if a file is missing, malformed or of another method
+/// (DoRA, IA3, ...), or if a tensor does not fit the model. May add the warning adapter_tensor_unused.
+void apply_adapter(const std::filesystem::path& directory, ModelSource& source, Warnings& warnings);
+
 /// Returns the directory of MODEL's files. The directory is MODEL itself, or contains the file MODEL, or is
 /// the model's snapshot in the local Hugging Face cache, which the file refs/main of the cache names. Throws
 /// Error(environment) if MODEL cannot be found, and Error(bad_input) if refs/main or the snapshot is missing

@@ -136,8 +136,10 @@ std::vector<std::size_t> parse_ranges(const std::string& option, const std::stri
 
 }  // namespace
 
-OpenModel open_model(const std::string& model, const std::optional<std::string>& config, Warnings& warnings) {
+OpenModel open_model(const std::string& model, const std::optional<std::string>& config, Warnings& warnings,
+                     const std::optional<std::string>& adapter) {
   checkpoint::ModelSource source = checkpoint::open_model_source(model, config, warnings);
+  if (adapter) checkpoint::apply_adapter(*adapter, source, warnings);
   tokenizer::TokenizerOrigin tokenizer{source.directory, source.weights->tokenizer};
   model::Model bound = model::Model::bind(std::move(source), warnings);
   tokenizer::Vocabulary vocabulary;

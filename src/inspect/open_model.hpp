@@ -24,9 +24,10 @@ struct OpenModel {
   input::TextEncoder encoder;
 };
 /// Opens a model: a directory, a weights file, or a name in the local Hugging Face cache. `config` is the
-/// path of a configuration file to use instead of the model's own.
+/// path of a configuration file to use instead of the model's own. `adapter` is the directory of a LoRA
+/// adapter to add to the weights (checkpoint::apply_adapter).
 [[nodiscard]] OpenModel open_model(const std::string& model, const std::optional<std::string>& config,
-                                   Warnings& warnings);
+                                   Warnings& warnings, const std::optional<std::string>& adapter = {});
 
 /// Returns where to find the tokenizer of the MODEL argument: its directory and, if MODEL is a file that
 /// contains a tokenizer, that tokenizer.

@@ -149,8 +149,9 @@ void compare_rows(const Rows& a, const Rows& b, bool matrix, WeightChange& resul
   result.change = relative_change(std::sqrt(squares), std::sqrt(squares_a), std::sqrt(squares_b));
 
   const Precision of_a = precision_of(a), of_b = precision_of(b);
-  // Numbers of the same precision do not change if they are rounded, unless their blocks have other grids.
-  const bool rounded = of_a != of_b || of_a == Precision::blocks;
+  // Rounding does not change numbers that are stored with this precision already. But float32 numbers can be
+  // computed in another order, and blocks can have other grids.
+  const bool rounded = of_a != of_b || of_a == Precision::f32 || of_a == Precision::blocks;
   std::vector<double> errors_a(a.cols), errors_b(a.cols);
   double noise = 0;  // sum of the variances of the rounding errors
   OwnedMatrix<double> difference(matrix ? a.rows : 0, matrix ? a.cols : 0);

@@ -51,11 +51,20 @@ bool names_study(const std::string& given) {
   return given.find_first_of("*?[") != std::string::npos || study::StudyState::is_state(given);
 }
 
+/// Sets the two models. If B is the directory of an adapter, the second model is A with this adapter.
+template <typename Options>
+void name_models(const CompareOptions& options, std::vector<Options>& both) {
+  both[0].model.model = options.a;
+  both[1].model.model = options.b;
+  if (!checkpoint::is_adapter(options.b)) return;
+  both[1].model.model = options.a;
+  both[1].model.adapter = options.b;
+}
+
 /// Compares the weights of two models.
 void compare_weights(const CompareOptions& options) {
   std::vector<CommandOptions> both(2, options);
-  both[0].model.model = options.a;
-  both[1].model.model = options.b;
+  name_models(options, both);
   std::vector<std::filesystem::path> files;
   for (const CommandOptions& each : both) std::ranges::move(files_read(each), std::back_inserter(files));
   const Target target = resolve_target(options.output, files);
@@ -76,8 +85,7 @@ void compare(const CompareOptions& options) {
   if (writes_picture(options.output) && options.output.plot.empty())
     fail(Status::usage, "a picture needs --plot COLUMN, such as --plot entropy");
   std::vector<StudyScope> scopes(2, options);
-  scopes[0].model.model = options.a;
-  scopes[1].model.model = options.b;
+  name_models(options, scopes);
   std::vector<std::filesystem::path> files = {options.a, options.b};
   for (const StudyScope& scope : scopes)
     if (models) std::ranges::move(study_files(scope), std::back_inserter(files));
@@ -139,7 +147,9 @@ Command compare_command() {
       "A", options->a,
       "A model, as MODEL of attnctl analyze. Without --input also a state file of attnctl study --state, "
       "or a quoted pattern that matches one");
-  argument("B", options->b, "The model or study to compare with A; the differences are B - A");
+  argument("B", options->b,
+           "The model or study to compare with A; the differences are B - A. The directory of a LoRA adapter "
+           "means A with this adapter");
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
   add_table_option(command, options->output, "heads,projections,weights,config,differences,roles",
                    "table to write (default: heads of two models without --input, else differences)");

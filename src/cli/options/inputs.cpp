@@ -357,6 +357,7 @@ std::vector<std::filesystem::path> files_read(const CommandOptions& options) {
     add(tokenizer::tokenizer_files(checkpoint::model_directory(model.model)));
   }
   if (model.config) files.emplace_back(*model.config);
+  if (model.adapter) add(checkpoint::adapter_files(*model.adapter));
   for (const InputItem& item : inputs.items) {
     const bool literal = item.kind == InputKind::text || item.kind == InputKind::ids;
     if (!literal || item.is_standard_input())

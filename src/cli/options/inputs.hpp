@@ -24,7 +24,7 @@ namespace attnctl::cli {
 
 using inspect::OpenModel;
 [[nodiscard]] inline OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
-  return inspect::open_model(options.model, options.config, warnings);
+  return inspect::open_model(options.model, options.config, warnings, options.adapter);
 }
 
 /// An array that was read from a file and converted to T, which is float or double.

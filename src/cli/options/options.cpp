@@ -153,7 +153,11 @@ void add_model_options(Command& command, ModelOptions& options) {
                 .help = "Model: a directory in Hugging Face layout, a name in the local Hugging Face cache, "
                         "or one weights file",
                 .required = true},
-               {"--config", &options.config, "Configuration file that replaces the one of MODEL", "FILE"}});
+               {"--config", &options.config, "Configuration file that replaces the one of MODEL", "FILE"},
+               {"--adapter", &options.adapter,
+                "LoRA adapter in the layout of PEFT, a directory with adapter_config.json, to add to the "
+                "weights",
+                "DIR"}});
 }
 
 void add_text_options(Command& command, InputOptions& options) {

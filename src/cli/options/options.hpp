@@ -18,9 +18,9 @@ namespace attnctl::cli {
 
 struct ModelOptions {
   std::string model;
-  std::optional<std::string> config;
+  std::optional<std::string> config, adapter;
 };
-/// Adds MODEL and --config.
+/// Adds MODEL, --config and --adapter.
 void add_model_options(Command& command, ModelOptions& options);
 
 enum class InputKind { text, ids, file, embeddings, pixels };
