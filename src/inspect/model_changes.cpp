@@ -43,8 +43,8 @@ constexpr auto kChangeDefinitions = std::to_array<Definition>({
     {"ov_effective_rank_b", "", "from 1", "", "effective rank of W_V W_O in model b",
      "Roy and Vetterli 2007"},
     {"heads.status", "", "", "identical",
-     "identical; rounding: no weight differs by more than storing it as float16, bfloat16 or in the blocks "
-     "of a quantized type can change it; changed"},
+     "identical; rounding: no weight differs by more than rounding it to float32, float16, bfloat16 or the "
+     "blocks of a quantized type, as the two models store it, can change it; changed"},
     {"weights.status", "", "", "identical", "identical, rounding or changed, as for heads"},
     {"projection", "", "w_q, w_k, w_v or w_o", "", "projection of the head"},
     {"projections.change", "", "[0, 2]", "0",

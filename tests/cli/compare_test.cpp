@@ -145,14 +145,14 @@ TEST_CASE("compare and merge read the files that match a pattern") {
 }
 
 /// A copy of the golden model llama whose configuration has other values of some keys, and whose last weight
-/// differs by one bit if `flipped` is true.
+/// differs by one bit, not the last one, if `flipped` is true.
 std::string copy_of_llama(const TempDir& folder, const json& keys, bool flipped) {
   const std::filesystem::path golden = ATTNCTL_SOURCE_DIR "/tests/golden/llama";
   json config = json::parse(slurp(golden / "config.json"));
   config.update(keys);
   folder.write("config.json", config.dump());
   std::string weights = slurp(golden / "model.safetensors");
-  if (flipped) weights[weights.size() - 4] ^= 1;
+  if (flipped) weights[weights.size() - 4] ^= 8;
   folder.write("model.safetensors", weights);
   return folder.path().string();
 }

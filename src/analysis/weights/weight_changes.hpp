@@ -19,9 +19,9 @@
 // weight.
 namespace attnctl::analysis {
 
-/// How numbers of model b differ from those of model a. `rounding`: at least one of the models stores them
-/// with less precision than float32 (as float16 or bfloat16, or as blocks of 16 or more values on a grid of
-/// at most 255 steps), and no number differs by more than rounding to nearest can change it.
+/// How numbers of model b differ from those of model a. `rounding`: no number differs by more than rounding
+/// to nearest can change it, to the precision with which the two models store it: float32, float16, bfloat16,
+/// or blocks of 16 or more values on a grid of at most 255 steps.
 enum class ChangeStatus : std::uint8_t { identical, rounding, changed };
 [[nodiscard]] std::string_view name_of(ChangeStatus status);
 
