@@ -198,8 +198,8 @@ std::map<std::size_t, TensorUpdate> updates_of(const Checkpoint& adapter, const 
     if (name.find(".lora_") != std::string::npos)
       refuse_tensor(info.file, info.name, "unsupported; need lora_A and lora_B, as of a LoRA without DoRA");
     if (!first && !last) {
-      const std::size_t saved = name.find(".modules_to_save");
-      if (saved != std::string::npos) name = name.substr(0, saved) + name.substr(name.rfind('.'));
+      for (const std::string_view part : {".base_layer", ".modules_to_save"})
+        if (const std::size_t at = name.find(part); at != std::string::npos) name.erase(at, part.size());
       const std::size_t target = find_by_suffix(base, name);
       if (target == kNone) {
         warnings.add("adapter_tensor_unused", fmt::format("{}: tensor {} belongs to no tensor of the model",
