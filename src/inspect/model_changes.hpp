@@ -14,7 +14,7 @@ namespace attnctl::inspect {
 
 /// Compares the weights of two models of the same shape: the selected heads, all weights, and the
 /// configurations. `top` is the largest number of rows of a table in text. Throws the errors of
-/// analysis::require_same_shape().
+/// analysis::compare_weights().
 [[nodiscard]] Results compare_models(const OpenModel& a, const OpenModel& b,
                                      const forward::Selection& selection, std::optional<std::size_t> top,
                                      Pool& pool);

@@ -479,32 +479,34 @@ std::string_view name_of(ChangeStatus status) {
   return kNames.at(static_cast<std::size_t>(status));
 }
 
-void require_same_shape(const model::Model& a, const model::Model& b) {
-  const auto refuse = [&](const std::string& what, std::size_t in_a, std::size_t in_b) {
-    if (in_a == in_b) return;
-    fail(Status::bad_input,
-         "{} and {}: {} {} and {}; to compare the weights, both models need the same shape; with --input "
-         "CORPUS, their behaviour is compared",
-         escaped(a.name()), escaped(b.name()), what, in_a, in_b);
+std::optional<std::string> shape_difference(const model::Model& a, const model::Model& b) {
+  std::optional<std::string> found;
+  const auto compare = [&](const std::string& what, std::size_t in_a, std::size_t in_b) {
+    if (!found && in_a != in_b) found = fmt::format("{}: {} and {}", what, in_a, in_b);
   };
   const model::ModelConfig& of_a = a.config();
   const model::ModelConfig& of_b = b.config();
-  refuse("numbers of layers:", of_a.layers.size(), of_b.layers.size());
-  refuse("widths of the residual stream:", of_a.d_model, of_b.d_model);
-  for (std::size_t i = 0; i < of_a.layers.size(); ++i) {
+  compare("numbers of layers", of_a.layers.size(), of_b.layers.size());
+  compare("widths of the residual stream", of_a.d_model, of_b.d_model);
+  for (std::size_t i = 0; i < std::min(of_a.layers.size(), of_b.layers.size()); ++i) {
     const model::AttentionConfig& x = of_a.layers[i].attention;
     const model::AttentionConfig& y = of_b.layers[i].attention;
     const std::string layer = "layer " + model::layer_name(of_a, i) + ": ";
-    refuse(layer + "numbers of heads:", x.heads, y.heads);
-    refuse(layer + "numbers of key/value heads:", x.kv_heads, y.kv_heads);
-    refuse(layer + "widths of a head:", x.d_head, y.d_head);
-    refuse(layer + "widths of the values of a head:", x.d_value, y.d_value);
+    compare(layer + "numbers of heads", x.heads, y.heads);
+    compare(layer + "numbers of key/value heads", x.kv_heads, y.kv_heads);
+    compare(layer + "widths of a head", x.d_head, y.d_head);
+    compare(layer + "widths of the values of a head", x.d_value, y.d_value);
   }
+  return found;
 }
 
 ModelChanges compare_weights(const model::Model& a, const model::Model& b,
                              const forward::Selection& selection, Pool& pool) {
-  require_same_shape(a, b);
+  if (const auto difference = shape_difference(a, b))
+    fail(Status::bad_input,
+         "{} and {}: {}; to compare the weights, both models need the same shape; with --input CORPUS, their "
+         "behaviour is compared",
+         escaped(a.name()), escaped(b.name()), *difference);
   ModelChanges changes;
   WeightComparer comparer(a, b);
   comparer.embedding(*a.embedding(), *b.embedding(), "");

@@ -71,12 +71,13 @@ struct ModelChanges {
 /// The largest rank of B - A that is found. Updates by LoRA have ranks up to 64.
 inline constexpr std::size_t kLargestLowRank = 96;
 
-/// Throws Error(bad_input), which names the first difference, unless both models have the same layers, heads,
-/// widths and vocabulary.
-void require_same_shape(const model::Model& a, const model::Model& b);
+/// Returns the first difference between the layers, heads and widths of two models, such as "numbers of
+/// layers: 4 and 3"; nullopt if they have the same shape.
+[[nodiscard]] std::optional<std::string> shape_difference(const model::Model& a, const model::Model& b);
 
-/// Compares the weights of two models of the same shape. Heads are compared in the layout of their
-/// dimensions that RotaryPairing::half has. Reads one layer at a time and releases it.
+/// Compares the weights of two models. Throws Error(bad_input) if they do not have the same shape. Heads are
+/// compared in the layout of their dimensions that RotaryPairing::half has. Reads one layer at a time and
+/// releases it.
 [[nodiscard]] ModelChanges compare_weights(const model::Model& a, const model::Model& b,
                                            const forward::Selection& selection, Pool& pool);
 

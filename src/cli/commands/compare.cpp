@@ -9,9 +9,11 @@
 
 #include <fmt/ranges.h>
 
+#include "analysis/weights/weight_changes.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/study.hpp"
 #include "inspect/model_changes.hpp"
+#include "study/behaviour.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -77,6 +79,35 @@ void compare_weights(const CompareOptions& options) {
   print_warnings(session);
 }
 
+/// Adds the changes of the weights, if both models have the same shape, and of what their heads do on the
+/// corpus, if both read the same tokens. Their text follows the first line of `results`.
+void add_changes(const std::vector<StudyScope>& scopes, const CompareOptions& options, Session& session,
+                 Results& results) {
+  Warnings repeated;  // the studies had the same warnings
+  OpenStudy a = open_study(scopes[0], repeated);
+  const OpenStudy b = open_study(scopes[1], repeated);
+  Results changes;
+  if (!analysis::shape_difference(a.open.model, b.open.model)) {
+    Results weights =
+        inspect::compare_models(a.open, b.open, a.settings.selection, options.top, session.pool);
+    weights.document.head = {};
+    weights.text.erase(weights.text.begin());  // the names of the models
+    changes.append(std::move(weights));
+  }
+  const study::BehaviourInput input{a.settings.corpus, a.settings.selection, a.open.model,  b.open.model,
+                                    a.open.vocabulary, b.open.vocabulary,    a.open.encoder};
+  if (const auto difference = study::behaviour_difference(input))
+    changes.text.emplace_back(TextLine{"", "Patterns are not compared row by row: " + *difference + "."});
+  else
+    changes.append(study::compare_behaviour(input, options.top, session.pool, session.progress, repeated));
+  changes.subtitle.clear();
+  changes.pictures.clear();
+  std::vector<PageBlock> text = std::move(results.text);
+  results.text = {text.front()};
+  results.append(std::move(changes));
+  std::move(text.begin() + 1, text.end(), std::back_inserter(results.text));
+}
+
 void compare(const CompareOptions& options) {
   const bool models = !options.inputs.items.empty();
   if (models) require_study_scope(options);
@@ -124,9 +155,10 @@ void compare(const CompareOptions& options) {
     session.warnings.add("unlike_sentences",
                          fmt::format("the studies skipped different sentences: a has {}, b has {}",
                                      counted(sentences(0), "sentence"), sentences(1)));
-  writer.write(
-      "attnctl.comparison/2",
-      study::compare_studies(results[0], results[1], {options.top, options.output.plot}, session.warnings));
+  Results compared =
+      study::compare_studies(results[0], results[1], {options.top, options.output.plot}, session.warnings);
+  if (models) add_changes(scopes, options, session, compared);
+  writer.write("attnctl.comparison/2", std::move(compared));
   print_warnings(session);
 }
 
@@ -151,7 +183,8 @@ Command compare_command() {
            "The model or study to compare with A; the differences are B - A. The directory of a LoRA adapter "
            "means A with this adapter");
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
-  add_table_option(command, options->output, "heads,projections,weights,config,differences,roles",
+  add_table_option(command, options->output,
+                   "heads,projections,weights,config,behaviour,metric_changes,output,differences,roles",
                    "table to write (default: heads of two models without --input, else differences)");
   add_plot_option(command, options->output);
   command.add("Output", {{"--top", [options](const std::string& word) { options->top = parse_top(word); },

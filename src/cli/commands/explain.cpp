@@ -17,6 +17,7 @@
 #include "inspect/attribute.hpp"
 #include "inspect/model_changes.hpp"
 #include "inspect/patch.hpp"
+#include "study/behaviour.hpp"
 #include "study/measure.hpp"
 #include "textbook/experiments.hpp"
 
@@ -54,6 +55,7 @@ std::vector<NameGroup> all_groups() {
   add("attribution", "", {}, "attribute, table ", {{"logits", inspect::attribution_definitions()}});
   add("info", "", {}, "info, table ", analysis::summary_definitions());
   all.push_back({"compare MODEL MODEL", "comparison", {"model_changes", inspect::change_definitions()}});
+  all.push_back({"compare MODEL MODEL --input", "comparison", {"behaviour", study::behaviour_definitions()}});
   return all;
 }
 
@@ -114,6 +116,8 @@ constexpr auto kTables = std::to_array<TableRow>({
     {"comparison", "projections", "model_changes"},
     {"comparison", "weights", "model_changes"},
     {"comparison", "config", "model_changes"},
+    {"comparison", "metric_changes", "behaviour"},
+    {"comparison", "output", "behaviour"},
     {"comparison", "differences", "compare"},
     {"comparison", "roles", "compare"},
     {"plan", "shards", "plan"},
