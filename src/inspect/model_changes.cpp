@@ -16,6 +16,7 @@
 
 #include "analysis/head_axes.hpp"
 #include "analysis/model_summary.hpp"
+#include "analysis/similarity/head_match.hpp"
 #include "analysis/weights/weight_changes.hpp"
 #include "base/text.hpp"
 #include "inspect/describe.hpp"
@@ -44,7 +45,9 @@ constexpr auto kChangeDefinitions = std::to_array<Definition>({
      "Roy and Vetterli 2007"},
     {"heads.status", "", "", "identical",
      "identical; rounding: no weight differs by more than rounding it to float32, float16, bfloat16 or the "
-     "blocks of a quantized type, as the two models store it, can change it; changed"},
+     "blocks of a quantized type, as the two models store it, can change it; changed; moved: with "
+     "--match, the circuits of the head of another name are equal within 0.02"},
+    {"name_b", "", "", "the same name", "head of model b with which the head is compared"},
     {"weights.status", "", "", "identical", "identical, rounding or changed, as for heads"},
     {"projection", "", "w_q, w_k, w_v or w_o", "", "projection of the head"},
     {"projections.change", "", "[0, 2]", "0",
@@ -82,10 +85,12 @@ Table heads_table(const std::vector<HeadChange>& heads, const model::ModelConfig
         "qk_effective_rank_b", "ov_effective_rank_a", "ov_effective_rank_b"})
     rows.columns.emplace_back(definition(name));
   rows.columns.emplace_back("status", definition("heads.status"));
+  rows.columns.emplace_back(definition("name_b"));
   for (const HeadChange& head : heads) {
     const analysis::CircuitChange ov = head.ov.value_or(analysis::CircuitChange{});
     rows.add(analysis::head_cells(config, head.head), head.qk.change, ov.change, head.qk.spectrum,
-             ov.spectrum, head.qk.rank_a, head.qk.rank_b, ov.rank_a, ov.rank_b, head.status);
+             ov.spectrum, head.qk.rank_a, head.qk.rank_b, ov.rank_a, ov.rank_b, head.status,
+             model::head_name(config, head.other));
   }
   return rows.table();
 }
@@ -234,16 +239,32 @@ std::span<const Definition> change_definitions() {
   return kChangeDefinitions;
 }
 
-Results compare_models(const OpenModel& a, const OpenModel& b, const forward::Selection& selection,
-                       std::optional<std::size_t> top, Pool& pool) {
+Results compare_models(const OpenModel& a, const OpenModel& b, const ChangesRequest& request, Pool& pool) {
   const model::ModelConfig& config = a.model.config();
-  const analysis::ModelChanges changes = analysis::compare_weights(a.model, b.model, selection, pool);
+  const std::vector<model::HeadId>& selected = request.selection.heads;
+  std::vector<model::HeadId> partners;
+  std::optional<analysis::HeadMatch> match;
+  if (request.match && !analysis::shape_difference(a.model, b.model)) {
+    const OwnedMatrix<double> similarity =
+        analysis::circuit_similarities(a.model, selected, b.model, selected, pool);
+    match = analysis::match_heads(similarity.view(), request.seed);
+    for (const std::size_t partner : match->partner) partners.push_back(selected[partner]);
+  }
+  const analysis::ModelChanges changes =
+      analysis::compare_weights(a.model, b.model, request.selection, pool, partners);
   Results results;
   results.subtitle = {"a: " + a.model.name(), "b: " + b.model.name()};
   Record models;
   for (const auto& [name, open] : {std::pair("a", &a), std::pair("b", &b)})
     models.set(name, Record().set("path", open->model.name()).set("family", open->model.config().family));
   results.document.head.set("models", std::move(models));
+  if (match)
+    results.document.head.set("match", Record()
+                                           .set("by", "weights")
+                                           .set("score", match->score)
+                                           .set("random_mean", match->null_mean)
+                                           .set("random_deviation", match->null_deviation)
+                                           .set("p_value", match->p_value));
   const Table heads = heads_table(changes.heads, config), weights = weights_table(changes.weights, config),
               keys = config_table(a.model, b.model);
   results.add_table("head", heads);
@@ -256,6 +277,13 @@ Results compare_models(const OpenModel& a, const OpenModel& b, const forward::Se
       TextLine{"Heads", ": " + counts_of(changes.heads)},
       TextLine{"Weights", ": " + counts_of(changes.weights)},
   };
+  if (match)
+    results.text.emplace_back(TextLine{
+        "Match of heads by weights",
+        fmt::format(": mean similarity {:.3f}; {} random matches have {:.3f} (standard deviation {:.3f}), "
+                    "p = {:.3g}",
+                    match->score, analysis::kRandomMatches, match->null_mean, match->null_deviation,
+                    match->p_value)});
   for (const std::string& line : low_ranks(changes.weights, config))
     results.text.emplace_back(TextLine{"Changes of low rank", ", as of a LoRA: " + line});
   if (keys.rows > 0) results.text.emplace_back(TextTable{"Configuration", keys});
@@ -265,7 +293,7 @@ Results compare_models(const OpenModel& a, const OpenModel& b, const forward::Se
         TextLine{"", "No weight differs, but the configurations do: the patterns can differ."});
   const auto add_largest = [&](const std::string& title, const Table& all, const char* record) {
     if (all.rows == 0) return;
-    const Table shown = select_rows(all, "", top.value_or(10));
+    const Table shown = select_rows(all, "", request.top.value_or(10));
     results.text.emplace_back(TextTable{title, shown});
     if (shown.rows < all.rows)
       results.text.emplace_back(
@@ -274,6 +302,7 @@ Results compare_models(const OpenModel& a, const OpenModel& b, const forward::Se
   add_largest("Heads that differ most",
               largest_first(heads, {"qk_change", "ov_change"},
                             {{"name", "head"},
+                             {"name_b", "head of b"},
                              {"status", "status"},
                              {"qk_change", "QK change"},
                              {"ov_change", "OV change"},

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -12,11 +14,16 @@ namespace attnctl::inspect {
 /// The columns of the tables of compared weights.
 [[nodiscard]] std::span<const Definition> change_definitions();
 
+struct ChangesRequest {
+  forward::Selection selection;         // heads of model a
+  std::optional<std::size_t> top = {};  // largest number of rows of a table in text
+  bool match = false;                   // compare each head with the best match among the selected heads of b
+  std::uint64_t seed = 0;               // of the random matches
+};
+
 /// Compares the weights of two models of the same shape: the selected heads, all weights, and the
-/// configurations. `top` is the largest number of rows of a table in text. Throws the errors of
-/// analysis::compare_weights().
-[[nodiscard]] Results compare_models(const OpenModel& a, const OpenModel& b,
-                                     const forward::Selection& selection, std::optional<std::size_t> top,
+/// configurations. Throws the errors of analysis::compare_weights().
+[[nodiscard]] Results compare_models(const OpenModel& a, const OpenModel& b, const ChangesRequest& request,
                                      Pool& pool);
 
 }  // namespace attnctl::inspect

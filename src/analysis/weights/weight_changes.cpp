@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -459,6 +460,9 @@ LayerFactors layer_factors(const model::Model& model, std::size_t layer) {
   return factors;
 }
 
+/// Largest change of the circuits of a head that moved. It covers float16, bfloat16 and 8-bit blocks.
+constexpr double kLargestOfMoved = 0.02;
+
 void compare_head(const model::AttentionConfig& of_a, const LayerFactors& a,
                   const model::AttentionConfig& of_b, const LayerFactors& b, HeadChange& change) {
   std::array<std::optional<OwnedMatrix<double>>, kAllProjections.size()> x, y;
@@ -475,7 +479,7 @@ void compare_head(const model::AttentionConfig& of_a, const LayerFactors& a,
 }  // namespace
 
 std::string_view name_of(ChangeStatus status) {
-  constexpr std::array<std::string_view, 3> kNames = {"identical", "rounding", "changed"};
+  constexpr std::array<std::string_view, 4> kNames = {"identical", "rounding", "changed", "moved"};
   return kNames.at(static_cast<std::size_t>(status));
 }
 
@@ -501,7 +505,8 @@ std::optional<std::string> shape_difference(const model::Model& a, const model::
 }
 
 ModelChanges compare_weights(const model::Model& a, const model::Model& b,
-                             const forward::Selection& selection, Pool& pool) {
+                             const forward::Selection& selection, Pool& pool,
+                             std::span<const model::HeadId> partners) {
   if (const auto difference = shape_difference(a, b))
     fail(Status::bad_input,
          "{} and {}: {}; to compare the weights, both models need the same shape; with --input CORPUS, their "
@@ -513,31 +518,41 @@ ModelChanges compare_weights(const model::Model& a, const model::Model& b,
   if (a.config().decoder && b.config().decoder)
     comparer.embedding(*a.target_embedding(), *b.target_embedding(), "decoder ");
   for (std::size_t layer = 0; layer < a.config().layers.size(); ++layer) {
-    const model::AttentionConfig& of_a = a.config().layers[layer].attention;
-    const model::AttentionConfig& of_b = b.config().layers[layer].attention;
+    const model::AttentionConfig& attention = a.config().layers[layer].attention;
     WeightComparer::SliceStatus slices;
     {
       const auto weights_a = a.layer(layer, &pool), weights_b = b.layer(layer, &pool);
       slices = comparer.layer(layer, *weights_a, *weights_b);
     }
     const std::size_t first = changes.heads.size();
-    for (const model::HeadId head : selection.heads) {
+    std::map<std::size_t, LayerFactors> factors_b;  // by layer
+    for (std::size_t i = 0; i < selection.heads.size(); ++i) {
+      const model::HeadId head = selection.heads[i];
       if (head.layer != layer) continue;
       HeadChange& change = changes.heads.emplace_back();
-      change.head = change.other = head;
-      const std::array places = {of_a.query_slice(head.head), of_a.kv_head(head.head),
-                                 of_a.kv_head(head.head), head.head};
+      change.head = head;
+      change.other = partners.empty() ? head : partners[i];
+      if (!factors_b.contains(change.other.layer))
+        factors_b.emplace(change.other.layer, layer_factors(b, change.other.layer));
+      const std::array places = {attention.query_slice(head.head), attention.kv_head(head.head),
+                                 attention.kv_head(head.head), head.head};
       for (std::size_t p = 0; p < slices.size(); ++p)
         if (places.at(p) < slices.at(p).size())
           change.status = std::max(change.status, slices.at(p)[places.at(p)]);
     }
     {
-      const LayerFactors factors_a = layer_factors(a, layer), factors_b = layer_factors(b, layer);
+      const LayerFactors factors_a = layer_factors(a, layer);
       pool.run(changes.heads.size() - first, [&](std::size_t task, std::size_t /*worker*/) {
-        compare_head(of_a, factors_a, of_b, factors_b, changes.heads[first + task]);
+        HeadChange& change = changes.heads[first + task];
+        compare_head(attention, factors_a, b.config().layers[change.other.layer].attention,
+                     factors_b.at(change.other.layer), change);
+        if (change.other == change.head) return;
+        const double largest = std::max(change.qk.change, change.ov ? change.ov->change : 0.0);
+        change.status = largest <= kLargestOfMoved ? ChangeStatus::moved : ChangeStatus::changed;
       });
     }
     for (const model::Model* model : {&a, &b}) {
+      for (const auto& [used, factors] : factors_b) model->evict_attention(used);
       model->evict_attention(layer);
       model->evict_layer(layer);
     }

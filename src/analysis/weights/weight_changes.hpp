@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,8 @@ namespace attnctl::analysis {
 /// How numbers of model b differ from those of model a. `rounding`: no number differs by more than rounding
 /// to nearest can change it, to the precision with which the two models store it: float32, float16, bfloat16,
 /// or blocks of 16 or more values on a grid of at most 255 steps.
-enum class ChangeStatus : std::uint8_t { identical, rounding, changed };
+/// `moved`, of a head: it has the weights of a head with another place in model a, up to rounding.
+enum class ChangeStatus : std::uint8_t { identical, rounding, changed, moved };
 [[nodiscard]] std::string_view name_of(ChangeStatus status);
 
 /// The change of a matrix from A to B: 2 |B - A| / (|A| + |B|) with Frobenius norms, in [0, 2]. It is the
@@ -75,10 +77,12 @@ inline constexpr std::size_t kLargestLowRank = 96;
 /// layers: 4 and 3"; nullopt if they have the same shape.
 [[nodiscard]] std::optional<std::string> shape_difference(const model::Model& a, const model::Model& b);
 
-/// Compares the weights of two models. Throws Error(bad_input) if they do not have the same shape. Heads are
-/// compared in the layout of their dimensions that RotaryPairing::half has. Reads one layer at a time and
-/// releases it.
+/// Compares the weights of two models. Heads are compared in the layout of their dimensions that
+/// RotaryPairing::half has: each selected head of a with the head of b that has the same place in `partners`,
+/// or with that of the same name if `partners` is empty. Reads one layer at a time and releases it. Throws
+/// Error(bad_input) if the models do not have the same shape.
 [[nodiscard]] ModelChanges compare_weights(const model::Model& a, const model::Model& b,
-                                           const forward::Selection& selection, Pool& pool);
+                                           const forward::Selection& selection, Pool& pool,
+                                           std::span<const model::HeadId> partners = {});
 
 }  // namespace attnctl::analysis

@@ -21,6 +21,7 @@ namespace {
 struct CompareOptions : StudyScope {
   std::string a, b;  // models or, without --input, state files
   std::optional<std::size_t> top;
+  bool match = false;
 };
 
 /// Returns the one file that matches a pattern. Throws Error(usage) if several files match.
@@ -75,7 +76,9 @@ void compare_weights(const CompareOptions& options) {
   const OpenModel b = open_model(both[1].model, session.warnings);
   const forward::Selection selection = inspect::select_heads(options.selection, a.model.config());
   ResultWriter writer(target, options.output, session);
-  writer.write("attnctl.comparison/2", inspect::compare_models(a, b, selection, options.top, session.pool));
+  writer.write("attnctl.comparison/2",
+               inspect::compare_models(a, b, {selection, options.top, options.match, options.settings.seed},
+                                       session.pool));
   print_warnings(session);
 }
 
@@ -88,8 +91,9 @@ void add_changes(const std::vector<StudyScope>& scopes, const CompareOptions& op
   const OpenStudy b = open_study(scopes[1], repeated);
   Results changes;
   if (!analysis::shape_difference(a.open.model, b.open.model)) {
-    Results weights =
-        inspect::compare_models(a.open, b.open, a.settings.selection, options.top, session.pool);
+    Results weights = inspect::compare_models(
+        a.open, b.open, {a.settings.selection, options.top, options.match, options.settings.seed},
+        session.pool);
     weights.document.head = {};
     weights.text.erase(weights.text.begin());  // the names of the models
     changes.append(std::move(weights));
@@ -191,6 +195,10 @@ Command compare_command() {
                           "With text: largest number of heads per column, and of changed roles, or all "
                           "(default: text of about 40 lines)",
                           "NUMBER|all"}});
+  command.add("Selection", {{"--match", &options->match,
+                             "Compare the weights of each head with those of its best match in B instead of "
+                             "those of the head with the same name, and say whether the matches are better "
+                             "than random ones"}});
   add_worker_options(command, options->run);
   command.footer =
       "Without --input, the weights of two models of the same shape are compared. With --input, the models "
