@@ -124,6 +124,7 @@ constexpr std::array kValues = {
 constexpr std::array kKinds = {"", "full", "window:2", "block:3", "strided:2", "linear"};
 constexpr std::array kComponents = {"", "encoder", "decoder", "cross"};
 constexpr std::size_t kMostWeights = 1U << 16U;
+constexpr std::size_t kMostTokens = 1U << 12U;  // token circuits compare all pairs of tokens
 
 /// Returns weights of one kind: small, with large and infinite values, or zeros.
 std::span<const std::byte> weights_of(unsigned kind) {
@@ -198,6 +199,7 @@ model::Model make_model(const nlohmann::ordered_json& json, std::span<const std:
   source.weights = make_weights(shapes, values);
   model::ModelConfig config = model::resolve_config(family, source);
   if (config.layers.size() > 6 || model::count_parameters(config).all > kMostWeights ||
+      config.output_embedding().vocabulary > kMostTokens ||
       (config.embedding.pixels.present() &&
        (config.embedding.pixels.patches() > 64 || config.embedding.pixels.image_size() > kMostWeights)))
     fail(Status::limit, "the model is too large");
