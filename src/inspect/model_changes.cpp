@@ -16,7 +16,6 @@
 
 #include "analysis/head_axes.hpp"
 #include "analysis/model_summary.hpp"
-#include "analysis/similarity/head_match.hpp"
 #include "analysis/weights/weight_changes.hpp"
 #include "base/text.hpp"
 #include "inspect/describe.hpp"
@@ -239,32 +238,32 @@ std::span<const Definition> change_definitions() {
   return kChangeDefinitions;
 }
 
+void add_match(Results& results, const char* by, const analysis::HeadMatch& match) {
+  results.document.head.set("match", Record()
+                                         .set("by", by)
+                                         .set("score", match.score)
+                                         .set("random_mean", match.null_mean)
+                                         .set("random_deviation", match.null_deviation)
+                                         .set("p_value", match.p_value));
+  results.text.insert(
+      results.text.empty() ? results.text.end() : results.text.begin() + 1,
+      TextLine{fmt::format("Match of heads by {}", by),
+               fmt::format(": mean similarity {:.3f}; {} random matches have {:.3f} (standard deviation "
+                           "{:.3f}), p = {:.3g}",
+                           match.score, analysis::kRandomMatches, match.null_mean, match.null_deviation,
+                           match.p_value)});
+}
+
 Results compare_models(const OpenModel& a, const OpenModel& b, const ChangesRequest& request, Pool& pool) {
   const model::ModelConfig& config = a.model.config();
-  const std::vector<model::HeadId>& selected = request.selection.heads;
-  std::vector<model::HeadId> partners;
-  std::optional<analysis::HeadMatch> match;
-  if (request.match && !analysis::shape_difference(a.model, b.model)) {
-    const OwnedMatrix<double> similarity =
-        analysis::circuit_similarities(a.model, selected, b.model, selected, pool);
-    match = analysis::match_heads(similarity.view(), request.seed);
-    for (const std::size_t partner : match->partner) partners.push_back(selected[partner]);
-  }
   const analysis::ModelChanges changes =
-      analysis::compare_weights(a.model, b.model, request.selection, pool, partners);
+      analysis::compare_weights(a.model, b.model, request.selection, pool, request.partners);
   Results results;
   results.subtitle = {"a: " + a.model.name(), "b: " + b.model.name()};
   Record models;
   for (const auto& [name, open] : {std::pair("a", &a), std::pair("b", &b)})
     models.set(name, Record().set("path", open->model.name()).set("family", open->model.config().family));
   results.document.head.set("models", std::move(models));
-  if (match)
-    results.document.head.set("match", Record()
-                                           .set("by", "weights")
-                                           .set("score", match->score)
-                                           .set("random_mean", match->null_mean)
-                                           .set("random_deviation", match->null_deviation)
-                                           .set("p_value", match->p_value));
   const Table heads = heads_table(changes.heads, config), weights = weights_table(changes.weights, config),
               keys = config_table(a.model, b.model);
   results.add_table("head", heads);
@@ -277,13 +276,6 @@ Results compare_models(const OpenModel& a, const OpenModel& b, const ChangesRequ
       TextLine{"Heads", ": " + counts_of(changes.heads)},
       TextLine{"Weights", ": " + counts_of(changes.weights)},
   };
-  if (match)
-    results.text.emplace_back(TextLine{
-        "Match of heads by weights",
-        fmt::format(": mean similarity {:.3f}; {} random matches have {:.3f} (standard deviation {:.3f}), "
-                    "p = {:.3g}",
-                    match->score, analysis::kRandomMatches, match->null_mean, match->null_deviation,
-                    match->p_value)});
   for (const std::string& line : low_ranks(changes.weights, config))
     results.text.emplace_back(TextLine{"Changes of low rank", ", as of a LoRA: " + line});
   if (keys.rows > 0) results.text.emplace_back(TextTable{"Configuration", keys});

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
+#include "analysis/similarity/head_match.hpp"
 #include "inspect/open_model.hpp"
 #include "results/results.hpp"
 
@@ -17,9 +18,12 @@ namespace attnctl::inspect {
 struct ChangesRequest {
   forward::Selection selection;         // heads of model a
   std::optional<std::size_t> top = {};  // largest number of rows of a table in text
-  bool match = false;                   // compare each head with the best match among the selected heads of b
-  std::uint64_t seed = 0;               // of the random matches
+  std::vector<model::HeadId> partners = {};  // heads of b to compare with; empty: those of the same names
 };
+
+/// Adds the score of a match of heads by `by`, "weights" or "behaviour", to a document, and to text after its
+/// first line.
+void add_match(Results& results, const char* by, const analysis::HeadMatch& match);
 
 /// Compares the weights of two models of the same shape: the selected heads, all weights, and the
 /// configurations. Throws the errors of analysis::compare_weights().

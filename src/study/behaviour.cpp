@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,19 +19,22 @@
 #include "base/text.hpp"
 #include "causal/recording.hpp"
 #include "linalg/kernels/kernels.hpp"
-#include "study/state/sums.hpp"
+#include "reference/reference.hpp"
+#include "study/measure.hpp"
 
 namespace attnctl::study {
 namespace {
-
-using analysis::row_of;
 
 constexpr auto kBehaviourDefinitions = std::to_array<Definition>({
     {"js_divergence", "nats", "[0, ln 2]", "0",
      "mean over pattern rows of the Jensen-Shannon divergence of the rows of the two models", "Lin 1991"},
     {"cka", "", "[-1, 1]; below 0 only by chance", "1; for independent outputs 0",
-     "linear CKA of the outputs z of the two models, from unbiased estimates of HSIC of each sentence",
-     "Kornblith et al. 2019; Song et al. 2012"},
+     "linear CKA of the outputs z of the two models, from the sums over sentences of unbiased estimates of "
+     "HSIC within each sentence; sentences of fewer than four tokens are left out",
+     "Kornblith et al. 2019; Nguyen et al. 2021, minibatch CKA"},
+    {"noise", "nats", "[0, ln 2]", "",
+     "js_divergence of the pattern of model a from its pattern in float64, rounded to float32, in the first "
+     "sentence: a js_divergence of this size can be rounding"},
     {"metric", "", "", "", "a metric of the pattern, as in attnctl analyze"},
     {"metric_changes.a", "", "", "", "mean of the metric over sentences in model a"},
     {"metric_changes.b", "", "", "", "mean of the metric over sentences in model b"},
@@ -42,6 +46,10 @@ constexpr auto kBehaviourDefinitions = std::to_array<Definition>({
     {"value", "", "", "", "mean of this measure"},
     {"low", "", "", "", "lower end of the 95 % interval over sentences"},
     {"high", "", "", "", "upper end of the 95 % interval over sentences"},
+    {"clear", "", "", "",
+     "true: the interval of confidence 1 - 0.05 / m, where m is the number of differences in the table, does "
+     "not contain 0",
+     "Bonferroni"},
     {"rows", "", "from 0", "", "number of pattern rows or of predictions"},
     {"sentences", "", "from 0", "", "number of sentences"},
 });
@@ -63,12 +71,14 @@ class PairedMean {
   [[nodiscard]] double a() const { return mean(a_); }
   [[nodiscard]] double b() const { return mean(b_); }
   [[nodiscard]] double difference() const { return mean(b_ - a_); }
-  /// The 95 % interval of the difference by Student's t; nullopt with fewer than two sentences.
-  [[nodiscard]] std::optional<ConfidenceInterval> interval() const {
+  /// The interval of the difference with confidence 1 - 0.05 / `tests`, by Student's t; nullopt with fewer
+  /// than two sentences.
+  [[nodiscard]] std::optional<ConfidenceInterval> interval(std::size_t tests = 1) const {
     if (count_ < 2) return std::nullopt;
     const auto n = static_cast<double>(count_);
     const double variance = std::max(0.0, squares_ / n - difference() * difference()) * n / (n - 1);
-    const double half = student_quantile(0.025, count_ - 1) * std::sqrt(variance / n);
+    const double half =
+        student_quantile(0.025 / static_cast<double>(tests), count_ - 1) * std::sqrt(variance / n);
     return ConfidenceInterval{difference() - half, difference() + half};
   }
 
@@ -80,32 +90,31 @@ class PairedMean {
   double a_ = 0, b_ = 0, squares_ = 0;
 };
 
-std::array<Cell, 2> interval_cells_of(const std::optional<ConfidenceInterval>& interval) {
-  if (!interval) return {};
-  return {analysis::cell_of(interval->low), analysis::cell_of(interval->high)};
-}
+/// What a head did in one sequence.
+struct KeptHead {
+  std::vector<float> pattern;  // [n m], row after row
+  std::vector<float> z;        // [n v]
+  std::size_t rows = 0, width = 0;
+};
 
 /// Keeps the patterns and outputs of some heads, [heads][sequences].
 class HeadRecorder final : public forward::Observer {
  public:
-  struct Kept {
-    std::vector<float> pattern;  // [n m], row after row
-    std::vector<float> z;        // [n v]
-    std::size_t rows = 0, width = 0;
-  };
+  /// Keeps every `step`-th row, and outputs if `outputs` is true. `heads` are ascending.
+  HeadRecorder(std::span<const model::HeadId> heads, bool outputs, std::size_t step = 1)
+      : heads_(heads.begin(), heads.end()), outputs_(outputs), step_(step) {}
 
-  explicit HeadRecorder(std::span<const model::HeadId> heads) : heads_(heads.begin(), heads.end()) {}
-
-  [[nodiscard]] forward::Needs needs() const override { return {.z = has_values_}; }
-  void set_values(bool present) { has_values_ = present; }
+  [[nodiscard]] forward::Needs needs() const override { return {.z = outputs_}; }
   void begin(const model::Model& /*model*/, const input::Batch& batch) override {
-    kept_.assign(heads_.size(), std::vector<Kept>(batch.sequences.size()));
+    kept_.assign(heads_.size(), std::vector<KeptHead>(batch.sequences.size()));
   }
   void panel(const forward::AttentionPanel& panel) override {
     const auto place = analysis::head_index(heads_, {panel.layer, panel.head});
     if (!place) return;
-    Kept& kept = kept_[*place][panel.sequence];
+    KeptHead& kept = kept_[*place][panel.sequence];
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+      if ((panel.first_query + r) % step_ != step_ / 2) continue;
+      ++kept.rows;
       const auto pattern = panel.pattern.row(r);
       kept.pattern.insert(kept.pattern.end(), pattern.begin(), pattern.end());
       if (panel.z.data == nullptr) continue;
@@ -113,14 +122,16 @@ class HeadRecorder final : public forward::Observer {
       kept.z.insert(kept.z.end(), z.begin(), z.end());
       kept.width = z.size();
     }
-    kept.rows += panel.pattern.rows;
   }
-  [[nodiscard]] const std::vector<std::vector<Kept>>& kept() const { return kept_; }
+  [[nodiscard]] const KeptHead& kept(model::HeadId head, std::size_t sequence) const {
+    return kept_[analysis::head_index(heads_, head).value()][sequence];
+  }
 
  private:
   std::vector<model::HeadId> heads_;
-  bool has_values_ = true;
-  std::vector<std::vector<Kept>> kept_;
+  bool outputs_ = true;
+  std::size_t step_ = 1;
+  std::vector<std::vector<KeptHead>> kept_;
 };
 
 /// Keeps the logits of each sequence [n, vocabulary].
@@ -143,13 +154,18 @@ class LogitRecorder final : public forward::Observer {
   std::vector<OwnedMatrix<float>> logits_;  // [sequences]
 };
 
+/// Returns the sum over rows of the Jensen-Shannon divergence of two patterns, one after the other.
+double divergence_of(std::span<const float> patterns) {
+  return std::max(0.0, analysis::pattern_pairs(patterns, 2).divergence[analysis::pair_index(2, 0, 1)]);
+}
+
 /// The sums of one head.
-struct HeadSums {
+struct BehaviourSums {
   RatioSums divergence;
   std::array<double, 3> hsic = {};       // of a with a, of a with b, of b with b
   std::vector<PairedMean> metrics = {};  // [row_metrics()]
 
-  void add_outputs(const HeadRecorder::Kept& a, const HeadRecorder::Kept& b) {
+  void add_outputs(const KeptHead& a, const KeptHead& b) {
     if (a.rows < analysis::kLeastOutputs || a.z.empty() || b.z.empty()) return;
     std::vector<float> rows;
     for (std::size_t r = 0; r < a.rows; ++r) {
@@ -163,11 +179,10 @@ struct HeadSums {
     const std::vector<double> found = analysis::output_pairs(outputs);
     for (std::size_t i = 0; i < hsic.size(); ++i) hsic.at(i) += found[i];
   }
-  void add_patterns(const HeadRecorder::Kept& a, const HeadRecorder::Kept& b) {
+  void add_patterns(const KeptHead& a, const KeptHead& b) {
     std::vector<float> both = a.pattern;
     both.insert(both.end(), b.pattern.begin(), b.pattern.end());
-    const double sum = analysis::pattern_pairs(both, 2).divergence[analysis::pair_index(2, 0, 1)];
-    divergence.add({.sum = std::max(0.0, sum), .null = 0, .rows = a.rows});
+    divergence.add({.sum = divergence_of(both), .null = 0, .rows = a.rows});
   }
   [[nodiscard]] double cka() const {
     const double scale = hsic[0] * hsic[2];
@@ -179,7 +194,7 @@ struct HeadSums {
 };
 
 /// The sums of the predictions.
-struct OutputSums {
+struct PredictionSums {
   RatioSums divergence, agreement;
   PairedMean loss;
 
@@ -221,13 +236,16 @@ struct OutputSums {
 /// Largest size of the patterns and outputs of one model that are kept at the same time.
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
+/// Returns the number of elements of the largest pattern of a sequence.
+std::size_t largest_pattern(const input::Sequence& sequence) {
+  const std::size_t longest = std::max(sequence.keys(), sequence.predicted().keys());
+  return longest * longest;
+}
+
 /// Divides the heads so that the patterns of one part fit into kMostBytes; at least one head per part.
 std::vector<forward::Selection> parts_of(const forward::Selection& selection, const input::Batch& batch) {
   std::size_t each = 1;
-  for (const input::Sequence& sequence : batch.sequences) {
-    const std::size_t longest = std::max(sequence.keys(), sequence.predicted().keys());
-    each += longest * longest * sizeof(float);
-  }
+  for (const input::Sequence& sequence : batch.sequences) each += largest_pattern(sequence) * sizeof(float);
   const std::size_t most = std::max<std::size_t>(kMostBytes / each, 1);
   std::vector<forward::Selection> parts;
   for (std::size_t first = 0; first < selection.heads.size(); first += most) {
@@ -251,44 +269,49 @@ Table with_titles(const Table& table, const std::vector<std::pair<std::string, s
   return make_table(table.name, std::move(titles), std::move(rows));
 }
 
-/// Returns the differences of metrics whose interval does not contain 0, those first that are the largest
-/// number of half intervals away from 0.
+/// Returns the rows of `metric_changes` that are clear, those first that are the largest number of half
+/// intervals away from 0.
 Table clear_changes(const Table& metrics) {
-  const Table shown = with_titles(metrics, {{"metric", "metric"},
-                                            {"name", "head"},
-                                            {"a", "a"},
-                                            {"b", "b"},
-                                            {"difference", "b - a"},
-                                            {"low", "low"},
-                                            {"high", "high"}});
+  const std::size_t place = metrics.find("clear").value();
   std::vector<std::pair<double, std::vector<Cell>>> clear;
-  std::vector<Cell> cells(shown.columns.size());
-  for (std::size_t i = 0; i < shown.rows; ++i) {
-    shown.row(i, cells);
-    const double difference = number_of(cells[4]), low = number_of(cells[5]), high = number_of(cells[6]);
-    if (low > 0 || high < 0) clear.emplace_back(std::abs(difference) / std::max(high - low, 1e-300), cells);
+  std::vector<Cell> cells(metrics.columns.size());
+  for (std::size_t i = 0; i < metrics.rows; ++i) {
+    metrics.row(i, cells);
+    if (cells[place] != Cell(true)) continue;
+    const auto number = [&](const char* column) { return number_of(cells[metrics.find(column).value()]); };
+    clear.emplace_back(std::abs(number("difference")) / std::max(number("high") - number("low"), 1e-300),
+                       cells);
   }
   std::ranges::stable_sort(clear, std::ranges::greater(), [](const auto& row) { return row.first; });
   std::vector<std::vector<Cell>> rows;
   for (auto& [distance, row] : clear) rows.push_back(std::move(row));
-  return make_table("metric_changes", shown.columns, std::move(rows));
+  return with_titles(make_table("metric_changes", metrics.columns, std::move(rows)), {{"metric", "metric"},
+                                                                                      {"name", "head"},
+                                                                                      {"a", "a"},
+                                                                                      {"b", "b"},
+                                                                                      {"difference", "b - a"},
+                                                                                      {"low", "low"},
+                                                                                      {"high", "high"}});
 }
 
 /// Compares two models block by block.
-class Comparer {
+class BehaviourComparer {
  public:
-  Comparer(const BehaviourInput& input, Pool& pool, Warnings& warnings)
+  BehaviourComparer(const BehaviourInput& input, Pool& pool, Warnings& warnings)
       : input_(input), pool_(pool), warnings_(warnings), heads_(input.selection.heads.size()) {
-    for (HeadSums& head : heads_) head.metrics.resize(analysis::row_metrics().size());
+    for (BehaviourSums& head : heads_) head.metrics.resize(analysis::row_metrics().size());
   }
 
   void add(const input::Batch& batch) {
+    if (noise_.empty()) set_noise(batch);
+    const bool outputs = input_.a.config().head.present && input_.b.config().head.present;
+    std::array<LogitRecorder, 2> logits;
     std::size_t first = 0;
     for (const forward::Selection& part : parts_of(input_.selection, batch)) {
-      add_heads(batch, part, first);
+      add_heads(batch, part, first, outputs && first == 0 ? &logits : nullptr);
       first += part.heads.size();
     }
-    if (input_.a.config().head.present && input_.b.config().head.present) add_outputs(batch);
+    if (outputs) add_outputs(batch, logits);
   }
 
   [[nodiscard]] Results results(std::optional<std::size_t> top) {
@@ -297,15 +320,29 @@ class Comparer {
     results.add_table("behaviour", heads);
     results.add_table("metric_change", metrics);
     const std::size_t most = top.value_or(10);
-    results.text.emplace_back(TextTable{"Heads whose patterns differ most",
-                                        select_rows(with_titles(heads, {{"name", "head"},
-                                                                        {"js_divergence", "JS divergence"},
-                                                                        {"low", "low"},
-                                                                        {"high", "high"},
-                                                                        {"cka", "CKA"}}),
-                                                    "JS divergence", most)});
-    results.text.emplace_back(TextTable{"Metrics that differ most, relative to their intervals",
-                                        select_rows(clear_changes(metrics), "", most)});
+    const auto add_text = [&](const char* title, const Table& rows, const char* none) {
+      if (rows.rows > 0)
+        results.text.emplace_back(TextTable{title, rows});
+      else
+        results.text.emplace_back(TextLine{"", none});
+    };
+    Table divergences = with_titles(heads, {{"name", "head"},
+                                            {"name_b", "head of b"},
+                                            {"js_divergence", "JS divergence"},
+                                            {"low", "low"},
+                                            {"high", "high"},
+                                            {"cka", "CKA"}});
+    const bool differ = std::ranges::any_of(
+        heads_, [](const BehaviourSums& head) { return head.divergence.mean().value_or(0) > 0; });
+    add_text("Heads whose patterns differ most",
+             differ ? select_rows(divergences, "JS divergence", most) : Table{}, "No pattern differs.");
+    const auto noise = std::ranges::max_element(noise_, [](double x, double y) { return !(x >= y); });
+    if (differ && noise != noise_.end())
+      results.text.emplace_back(TextLine{
+          "",
+          fmt::format("Rounding to float32 alone changes patterns of a by at most {:.1e} nats.", *noise)});
+    add_text("Metrics that differ clearly", select_rows(clear_changes(metrics), "", most),
+             "No metric of a head differs clearly.");
     if (outputs_.divergence.sentences() > 0) {
       const Table outputs = outputs_table();
       results.add_table("output", outputs);
@@ -315,69 +352,99 @@ class Comparer {
   }
 
  private:
-  void add_heads(const input::Batch& batch, const forward::Selection& part, std::size_t first) {
-    std::array<HeadRecorder, 2> recorders = {HeadRecorder(part.heads), HeadRecorder(part.heads)};
-    std::array<std::vector<analysis::HeadPatternMetrics>, 2> metrics;
+  /// Compares the patterns of model a with those of the float64 pass in one sequence.
+  void set_noise(const input::Batch& batch) {
+    noise_.assign(heads_.size(), kUndefined);
+    const input::Batch one{.sequences = {batch.sequences.front()}};
+    HeadRecorder recorder(input_.selection.heads, false);
+    forward::Observer* const observers[] = {&recorder};
+    forward::RunContext context{.pool = pool_, .warnings = warnings_};
+    forward::run_forward(input_.a, one, input_.selection, observers, context);
+    const reference::ReferencePass pass = reference::run_reference(
+        input_.a, one.sequences.front(), input_.selection.heads.back().layer, false, pool_);
+    for (std::size_t i = 0; i < noise_.size(); ++i) {
+      const model::HeadId head = input_.selection.heads[i];
+      const KeptHead& kept = recorder.kept(head, 0);
+      const std::span<const double> exact = pass.layers[head.layer].pattern[head.head].values();
+      if (kept.rows == 0 || kept.pattern.size() != exact.size()) continue;
+      std::vector<float> both = kept.pattern;
+      for (const double weight : exact) both.push_back(static_cast<float>(weight));
+      noise_[i] = divergence_of(both) / static_cast<double>(kept.rows);
+    }
+  }
+
+  /// The head of b with which the selected head `place` is compared.
+  [[nodiscard]] model::HeadId partner(std::size_t place) const {
+    return input_.partners.empty() ? input_.selection.heads[place] : input_.partners[place];
+  }
+
+  void add_heads(const input::Batch& batch, const forward::Selection& part, std::size_t first,
+                 std::array<LogitRecorder, 2>* logits) {
+    std::array<forward::Selection, 2> selections = {part, {}};
+    for (std::size_t i = 0; i < part.heads.size(); ++i) selections[1].heads.push_back(partner(first + i));
+    std::ranges::sort(selections[1].heads);
     const std::array<const model::Model*, 2> models = {&input_.a, &input_.b};
+    std::vector<HeadRecorder> recorders;
+    std::array<std::vector<analysis::HeadPatternMetrics>, 2> metrics;
     for (std::size_t i = 0; i < models.size(); ++i) {
       const model::Model& model = *models.at(i);
-      recorders.at(i).set_values(std::ranges::all_of(part.heads, [&](model::HeadId id) {
-        return model.config().layers[id.layer].attention.value.weight;
-      }));
-      analysis::PatternMetrics observer(part, true);
-      forward::Observer* const observers[] = {&recorders.at(i), &observer};
+      const forward::Selection& selection = selections.at(i);
+      recorders.emplace_back(selection.heads, std::ranges::all_of(selection.heads, [&](model::HeadId id) {
+                               return model.config().layers[id.layer].attention.value.weight;
+                             }));
+      analysis::PatternMetrics observer(selection, true);
+      std::vector<forward::Observer*> observers = {&recorders.back(), &observer};
+      if (logits != nullptr) observers.push_back(&logits->at(i));
       forward::RunContext context{.pool = pool_, .warnings = warnings_};
-      forward::run_forward(model, batch, part, observers, context);
+      forward::run_forward(model, batch, selection, observers, context);
       metrics.at(i) = observer.finish();
     }
+    const std::size_t sequences = batch.sequences.size();
     pool_.run(part.heads.size(), [&](std::size_t head, std::size_t /*worker*/) {
-      HeadSums& sums = heads_[first + head];
-      for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
-        const HeadRecorder::Kept& a = recorders[0].kept()[head][s];
-        const HeadRecorder::Kept& b = recorders[1].kept()[head][s];
+      BehaviourSums& sums = heads_[first + head];
+      const model::HeadId other = partner(first + head);
+      for (std::size_t s = 0; s < sequences; ++s) {
+        const KeptHead& a = recorders[0].kept(part.heads[head], s);
+        const KeptHead& b = recorders[1].kept(other, s);
         sums.add_patterns(a, b);
         sums.add_outputs(a, b);
+        // Metrics are sorted by sequence, then by head.
+        const std::size_t place = analysis::head_index(selections[1].heads, other).value();
+        const auto& x = metrics[0][s * part.heads.size() + head].means;
+        const auto& y = metrics[1][s * part.heads.size() + place].means;
+        for (std::size_t m = 0; m < x.size(); ++m)
+          if (x[m] && y[m]) sums.metrics[m].add(*x[m], *y[m]);
       }
     });
-    for (std::size_t i = 0; i < metrics[0].size(); ++i) {
-      const auto head = analysis::head_index(part.heads, metrics[0][i].head);
-      for (std::size_t m = 0; head && m < metrics[0][i].means.size(); ++m) {
-        const auto& a = metrics[0][i].means[m];
-        const auto& b = metrics[1][i].means[m];
-        if (a && b) heads_[first + *head].metrics[m].add(*a, *b);
-      }
-    }
   }
 
-  void add_outputs(const input::Batch& batch) {
-    std::array<LogitRecorder, 2> recorders;
-    const std::array<const model::Model*, 2> models = {&input_.a, &input_.b};
-    for (std::size_t i = 0; i < models.size(); ++i) {
-      forward::Observer* const observers[] = {&recorders.at(i)};
-      forward::RunContext context{.pool = pool_, .warnings = warnings_};
-      forward::run_forward(*models.at(i), batch, {}, observers, context);
-    }
+  void add_outputs(const input::Batch& batch, const std::array<LogitRecorder, 2>& logits) {
     const bool next =
         input_.a.config().layers.back().attention.causal || input_.a.config().decoder.has_value();
-    for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
-      const auto& a = recorders[0].logits()[s];
-      const auto& b = recorders[1].logits()[s];
-      outputs_.add(a, b,
+    for (std::size_t s = 0; s < batch.sequences.size(); ++s)
+      outputs_.add(logits[0].logits()[s], logits[1].logits()[s],
                    next ? std::span<const std::int64_t>(batch.sequences[s].predicted().ids)
                         : std::span<const std::int64_t>());
-    }
   }
 
-  [[nodiscard]] Table heads_table() {
-    std::vector<Column> columns = columns_of(
-        kBehaviourDefinitions,
-        {"component", "layer", "head", "name", "js_divergence", "low", "high", "cka", "rows", "sentences"});
+  /// A Jensen-Shannon divergence is at most ln 2.
+  [[nodiscard]] static std::optional<ConfidenceInterval> bounded(std::optional<ConfidenceInterval> interval) {
+    if (interval) interval->high = std::min(interval->high, std::numbers::ln2);
+    return interval;
+  }
+
+  [[nodiscard]] Table heads_table() const {
+    std::vector<Column> columns =
+        columns_of(kBehaviourDefinitions, {"component", "layer", "head", "name", "name_b", "js_divergence",
+                                           "low", "high", "noise", "cka", "rows", "sentences"});
     std::vector<std::vector<Cell>> rows;
     for (std::size_t i = 0; i < heads_.size(); ++i) {
-      HeadSums& sums = heads_[i];
+      const BehaviourSums& sums = heads_[i];
       rows.push_back(row_of(analysis::head_cells(input_.a.config(), input_.selection.heads[i]),
-                            sums.divergence.mean(), interval_cells_of(sums.divergence.mean_interval()),
-                            sums.cka(), static_cast<std::size_t>(sums.divergence.rows()),
+                            model::head_name(input_.b.config(), partner(i)), sums.divergence.mean(),
+                            interval_cells(bounded(sums.divergence.mean_interval())),
+                            noise_.empty() ? kUndefined : noise_[i], sums.cka(),
+                            static_cast<std::size_t>(sums.divergence.rows()),
                             static_cast<std::size_t>(sums.divergence.sentences())));
     }
     return make_table("behaviour", std::move(columns), std::move(rows));
@@ -388,15 +455,21 @@ class Comparer {
         columns_of(kBehaviourDefinitions, {"metric", "component", "layer", "head", "name"});
     columns.emplace_back("a", definition("metric_changes.a"));
     columns.emplace_back("b", definition("metric_changes.b"));
-    for (const char* const name : {"difference", "low", "high", "sentences"})
+    for (const char* const name : {"difference", "low", "high", "clear", "sentences"})
       columns.emplace_back(definition(name));
     std::vector<std::vector<Cell>> rows;
+    std::size_t tests = 0;
+    for (const BehaviourSums& head : heads_)
+      tests += static_cast<std::size_t>(std::ranges::count_if(
+          head.metrics, [](const PairedMean& mean) { return mean.interval().has_value(); }));
     for (std::size_t m = 0; m < analysis::row_metrics().size(); ++m) {
       for (std::size_t i = 0; i < heads_.size(); ++i) {
         const PairedMean& mean = heads_[i].metrics[m];
+        const auto wide = mean.interval(std::max<std::size_t>(tests, 1));
         rows.push_back(row_of(analysis::row_metrics()[m].about.name,
                               analysis::head_cells(input_.a.config(), input_.selection.heads[i]), mean.a(),
-                              mean.b(), mean.difference(), interval_cells_of(mean.interval()),
+                              mean.b(), mean.difference(), interval_cells(mean.interval()),
+                              wide ? Cell(wide->low > 0 || wide->high < 0) : Cell(),
                               static_cast<std::size_t>(mean.count())));
       }
     }
@@ -405,17 +478,16 @@ class Comparer {
 
   [[nodiscard]] Table outputs_table() const {
     std::vector<std::vector<Cell>> rows;
-    const auto add = [&](const char* name, std::optional<double> value,
-                         const std::optional<ConfidenceInterval>& interval, std::uint64_t count) {
-      rows.push_back(row_of(name, value, interval_cells_of(interval), static_cast<std::size_t>(count)));
-    };
-    add("kl_divergence", outputs_.divergence.mean(), outputs_.divergence.mean_interval(),
-        outputs_.divergence.rows());
-    const auto agreement = outputs_.agreement.estimate();
-    add("top1_agreement", outputs_.agreement.mean(),
-        agreement ? std::optional(agreement->interval()) : std::nullopt, outputs_.agreement.rows());
+    rows.push_back(row_of("kl_divergence", outputs_.divergence.mean(),
+                          interval_cells(outputs_.divergence.mean_interval()),
+                          static_cast<std::size_t>(outputs_.divergence.rows())));
+    rows.push_back(row_of("top1_agreement", outputs_.agreement.mean(),
+                          interval_cells(outputs_.agreement.estimate()),
+                          static_cast<std::size_t>(outputs_.agreement.rows())));
     if (outputs_.loss.count() > 0)
-      add("loss_change", outputs_.loss.difference(), outputs_.loss.interval(), outputs_.loss.count());
+      rows.push_back(row_of("loss_change", outputs_.loss.difference(),
+                            interval_cells(outputs_.loss.interval()),
+                            static_cast<std::size_t>(outputs_.loss.count())));
     return make_table("output",
                       columns_of(kBehaviourDefinitions, {"measure", "value", "low", "high", "rows"}),
                       std::move(rows));
@@ -424,9 +496,108 @@ class Comparer {
   BehaviourInput input_;
   Pool& pool_;
   Warnings& warnings_;
-  std::vector<HeadSums> heads_;  // [selected heads]
-  OutputSums outputs_;
+  std::vector<BehaviourSums> heads_;  // [selected heads]
+  PredictionSums outputs_;
+  std::vector<double> noise_;  // [selected heads]; empty before the first block
 };
+
+/// The divergences of all selected heads of a from all heads of b.
+class DivergenceSums {
+ public:
+  /// The arguments are borrowed. `heads_b` are ascending.
+  DivergenceSums(const BehaviourInput& input, std::span<const model::HeadId> heads_b)
+      : input_(input),
+        heads_b_(heads_b),
+        sums_(input.selection.heads.size(), heads_b.size()),
+        rows_(input.selection.heads.size()) {}
+
+  void add(const input::Batch& batch, Pool& pool, Warnings& warnings) {
+    const std::vector<model::HeadId>& heads_a = input_.selection.heads;
+    std::size_t elements = 0;
+    for (const input::Sequence& sequence : batch.sequences) elements += largest_pattern(sequence);
+    const std::size_t bytes = elements * (heads_a.size() + heads_b_.size()) * sizeof(float);
+    const std::size_t step = bytes / (2 * kMostBytes) + 1;
+    HeadRecorder a(heads_a, false, step), b(heads_b_, false, step);
+    forward::RunContext context{.pool = pool, .warnings = warnings};
+    forward::Observer* const of_a[] = {&a};
+    forward::run_forward(input_.a, batch, input_.selection, of_a, context);
+    forward::Observer* const of_b[] = {&b};
+    forward::run_forward(input_.b, batch, {{heads_b_.begin(), heads_b_.end()}}, of_b, context);
+    std::vector<OwnedMatrix<double>> found(batch.sequences.size());
+    pool.run(found.size(), [&](std::size_t s, std::size_t /*worker*/) { found[s] = divergences(s, a, b); });
+    for (std::size_t s = 0; s < found.size(); ++s) {
+      for (std::size_t i = 0; i < heads_a.size(); ++i) {
+        rows_[i] += a.kept(heads_a[i], s).rows;
+        for (std::size_t j = 0; j < heads_b_.size(); ++j) sums_(i, j) += found[s](i, j);
+      }
+    }
+  }
+
+  /// Returns 1 - divergence / ln 2 [heads of a, heads of b]; NaN for heads of different components.
+  [[nodiscard]] OwnedMatrix<double> similarities() const {
+    OwnedMatrix<double> similarity(sums_.rows(), sums_.cols());
+    for (std::size_t i = 0; i < sums_.rows(); ++i) {
+      for (std::size_t j = 0; j < sums_.cols(); ++j)
+        similarity(i, j) =
+            1 - std::max(0.0, sums_(i, j)) / (static_cast<double>(rows_[i]) * std::numbers::ln2);
+    }
+    return similarity;
+  }
+
+ private:
+  /// Returns the sums over the kept rows of a sequence [heads of a, heads of b].
+  [[nodiscard]] OwnedMatrix<double> divergences(std::size_t sequence, const HeadRecorder& a,
+                                                const HeadRecorder& b) const {
+    const std::vector<model::HeadId>& heads_a = input_.selection.heads;
+    OwnedMatrix<double> sums(heads_a.size(), heads_b_.size());
+    std::ranges::fill(sums.values(), kUndefined);
+    for (const model::Component component : {model::Component::none, model::Component::encoder,
+                                             model::Component::decoder, model::Component::cross}) {
+      const auto places = [&](const model::Model& model, std::span<const model::HeadId> heads) {
+        std::vector<std::size_t> found;
+        for (std::size_t i = 0; i < heads.size(); ++i)
+          if (model.config().layers[heads[i].layer].component == component) found.push_back(i);
+        return found;
+      };
+      const std::vector<std::size_t> x = places(input_.a, heads_a), y = places(input_.b, heads_b_);
+      if (x.empty() || y.empty()) continue;
+      std::vector<float> patterns;
+      for (const std::size_t i : x) {
+        const std::vector<float>& one = a.kept(heads_a[i], sequence).pattern;
+        patterns.insert(patterns.end(), one.begin(), one.end());
+      }
+      for (const std::size_t j : y) {
+        const std::vector<float>& one = b.kept(heads_b_[j], sequence).pattern;
+        patterns.insert(patterns.end(), one.begin(), one.end());
+      }
+      const std::size_t both = x.size() + y.size();
+      const std::vector<double> pairs = analysis::pattern_pairs(patterns, both).divergence;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        for (std::size_t j = 0; j < y.size(); ++j)
+          sums(x[i], y[j]) = pairs[analysis::pair_index(both, i, x.size() + j)];
+      }
+    }
+    return sums;
+  }
+
+  BehaviourInput input_;
+  std::span<const model::HeadId> heads_b_;
+  OwnedMatrix<double> sums_;       // [heads of a, heads of b]
+  std::vector<std::size_t> rows_;  // [heads of a]
+};
+
+/// Calls add() with each block of the corpus, without the probe.
+template <typename Add>
+void for_each_block(const BehaviourInput& input, const char* work, Progress& progress, const Add& add) {
+  CorpusBlocks blocks(input.corpus, input.a, input.vocabulary_a, input.encoder);
+  progress.begin(work, 0, "block");
+  while (const std::optional<CorpusBlock> block = blocks.next()) {
+    if (!block->probes.empty()) continue;
+    add(block->batch);
+    progress.advance();
+  }
+  progress.end();
+}
 
 }  // namespace
 
@@ -437,11 +608,6 @@ std::span<const Definition> behaviour_definitions() {
 std::optional<std::string> behaviour_difference(const BehaviourInput& input) {
   const model::ModelConfig& a = input.a.config();
   const model::ModelConfig& b = input.b.config();
-  for (const model::HeadId head : input.selection.heads) {
-    const bool has = head.layer < b.layers.size() && head.head < b.layers[head.layer].attention.heads &&
-                     b.layers[head.layer].component == a.layers[head.layer].component;
-    if (!has) return fmt::format("the second model has no head {}", model::head_name(a, head));
-  }
   const auto ids = static_cast<std::int64_t>(std::max(input.vocabulary_a.size(), input.vocabulary_b.size()));
   for (std::int64_t id = 0; id < ids; ++id) {
     const auto x = input.vocabulary_a.token(id), y = input.vocabulary_b.token(id);
@@ -456,17 +622,18 @@ std::optional<std::string> behaviour_difference(const BehaviourInput& input) {
   return std::nullopt;
 }
 
+analysis::HeadMatch match_behaviour(const BehaviourInput& input, const forward::Selection& heads_b,
+                                    std::uint64_t seed, Pool& pool, Progress& progress, Warnings& warnings) {
+  DivergenceSums sums(input, heads_b.heads);
+  for_each_block(input, "match", progress,
+                 [&](const input::Batch& batch) { sums.add(batch, pool, warnings); });
+  return analysis::match_heads(sums.similarities().view(), seed);
+}
+
 Results compare_behaviour(const BehaviourInput& input, std::optional<std::size_t> top, Pool& pool,
                           Progress& progress, Warnings& warnings) {
-  Comparer comparer(input, pool, warnings);
-  CorpusBlocks blocks(input.corpus, input.a, input.vocabulary_a, input.encoder);
-  progress.begin("compare", 0, "block");
-  while (const std::optional<CorpusBlock> block = blocks.next()) {
-    if (!block->probes.empty()) continue;
-    comparer.add(block->batch);
-    progress.advance();
-  }
-  progress.end();
+  BehaviourComparer comparer(input, pool, warnings);
+  for_each_block(input, "compare", progress, [&](const input::Batch& batch) { comparer.add(batch); });
   return comparer.results(top);
 }
 

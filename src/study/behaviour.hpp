@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "analysis/similarity/head_match.hpp"
 #include "base/error.hpp"
 #include "base/pool.hpp"
 #include "base/progress.hpp"
@@ -27,20 +29,29 @@ struct BehaviourInput {
   const tokenizer::Vocabulary& vocabulary_a;
   const tokenizer::Vocabulary& vocabulary_b;
   input::TextEncoder& encoder;  // of a
+  /// Heads of b to compare with the selected heads; empty: the heads of the same names, which b must have.
+  std::span<const model::HeadId> partners = {};
 };
 
 /// The columns of the tables of compare_behaviour().
 [[nodiscard]] std::span<const Definition> behaviour_definitions();
 
-/// Returns why heads cannot be compared row by row, such as "the second model has no head 3.1" or "the
-/// tokenizers differ: ..."; nullopt if they can.
+/// Returns why patterns cannot be compared row by row, such as "the tokenizers differ: ..."; nullopt if they
+/// can.
 [[nodiscard]] std::optional<std::string> behaviour_difference(const BehaviourInput& input);
 
-/// Runs both models over the corpus and compares each selected head with the head of the same name: the
-/// Jensen-Shannon divergence of its pattern rows, the CKA of its outputs, and the difference of each metric,
-/// with intervals over sentences; and the predictions, if both models have an output head. Text shows the
-/// `top` largest changes. Throws the errors of CorpusBlocks and run_forward. behaviour_difference() must be
-/// nullopt.
+/// Matches the selected heads of a with heads of b by 1 - D / ln 2, where D is the mean Jensen-Shannon
+/// divergence of their pattern rows (of long blocks, a sample of rows). Heads of different components do not
+/// match. b must have at least as many heads as are selected of a. Throws the errors of CorpusBlocks and
+/// run_forward. behaviour_difference() must be nullopt.
+[[nodiscard]] analysis::HeadMatch match_behaviour(const BehaviourInput& input,
+                                                  const forward::Selection& heads_b, std::uint64_t seed,
+                                                  Pool& pool, Progress& progress, Warnings& warnings);
+
+/// Runs both models over the corpus and compares each selected head with its partner: the Jensen-Shannon
+/// divergence of its pattern rows, beside the one that rounding causes in model a; the CKA of its outputs;
+/// the difference of each metric, with intervals over sentences; and the predictions, if both models have an
+/// output head. Text shows the `top` largest changes. Throws as match_behaviour().
 [[nodiscard]] Results compare_behaviour(const BehaviourInput& input, std::optional<std::size_t> top,
                                         Pool& pool, Progress& progress, Warnings& warnings);
 

@@ -31,6 +31,9 @@ constexpr std::array<std::string_view, 4> kNumericKeys = {"offset", "position", 
 constexpr std::array<std::string_view, 2> kNotInText = {"distributions", "distance"};
 /// Text shows only the rows of these tables whose `count` in both studies is at least kFewestCases.
 constexpr std::array<std::string_view, 2> kCountedTables = {"relations", "coreference"};
+/// The columns of an interval, one after the other, after the column that it belongs to.
+constexpr std::array<std::array<std::string_view, 2>, 2> kIntervals = {
+    {{"low", "high"}, {"interval_low", "interval_high"}}};
 /// The columns that are neither compared nor part of the key.
 constexpr std::array<std::string_view, 7> kNotCompared = {"component", "layer", "head", "kv_head",
                                                           "model",     "name",  "rule"};
@@ -94,6 +97,27 @@ struct ComparedColumn {
   bool fractions = false;
 };
 
+/// Returns whether the column after column `i` and the next one are its interval.
+bool has_interval(const std::vector<Column>& columns, std::size_t i) {
+  return i + 2 < columns.size() && std::ranges::any_of(kIntervals, [&](const auto& names) {
+           return columns[i + 1].name == names[0] && columns[i + 2].name == names[1];
+         });
+}
+
+/// Returns the interval of b - a from the intervals of two independent estimates, `wider` times as wide (Zou
+/// and Donner 2008): low = d - root((b - low_b)^2 + (high_a - a)^2), high = d + root((high_b - b)^2 + (a -
+/// low_a)^2). The cells are those of the estimate, low and high. nullopt if a number is undefined.
+std::optional<ConfidenceInterval> difference_interval(std::span<const Cell> a, std::span<const Cell> b,
+                                                      double wider) {
+  for (const std::span<const Cell> cells : {a, b})
+    if (!std::ranges::all_of(cells, has_number)) return std::nullopt;
+  const auto number = [](std::span<const Cell> cells, std::size_t i) { return number_of(cells[i]); };
+  const double difference = number(b, 0) - number(a, 0);
+  return ConfidenceInterval{
+      difference - wider * std::hypot(number(b, 0) - number(b, 1), number(a, 2) - number(a, 0)),
+      difference + wider * std::hypot(number(b, 2) - number(b, 0), number(a, 0) - number(a, 1))};
+}
+
 void add_differences(const Table& table, const std::vector<JoinedRow>& joined,
                      std::vector<ComparedColumn>& columns) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
@@ -106,24 +130,50 @@ void add_differences(const Table& table, const std::vector<JoinedRow>& joined,
       const auto* const whole_a = std::get_if<std::int64_t>(&a[i]);
       const auto* const whole_b = std::get_if<std::int64_t>(&b[i]);
       const bool whole = whole_a != nullptr && whole_b != nullptr;
+      const bool interval = has_interval(table.columns, i);
+      const auto found = interval
+                             ? difference_interval(std::span(a).subspan(i, 3), std::span(b).subspan(i, 3), 1)
+                             : std::nullopt;
       compared.fractions |= std::holds_alternative<float>(a[i]) || std::holds_alternative<float>(b[i]);
       compared.rows.push_back(
           row_of(table.name, row.head, text_cell(row.key), name, a[i], b[i],
-                 whole ? Cell(*whole_b - *whole_a) : real_cell(number_of(b[i]) - number_of(a[i]))));
+                 whole ? Cell(*whole_b - *whole_a) : real_cell(number_of(b[i]) - number_of(a[i])),
+                 interval_cells(found), Cell()));
     }
     if (!compared.rows.empty()) columns.push_back(std::move(compared));
   }
 }
 
-/// Returns a text table of the `top` heads with the largest differences that are not 0, for each metric of
-/// the table `heads` and for the first column of fractions of each other table. A column such as
+/// Sets the column `clear` of the rows with an interval.
+void set_clear(std::vector<ComparedColumn>& columns) {
+  std::size_t tests = 0;
+  for (const ComparedColumn& each : columns)
+    tests += static_cast<std::size_t>(
+        std::ranges::count_if(each.rows, [](const std::vector<Cell>& row) { return has_number(row[10]); }));
+  if (tests == 0) return;
+  constexpr auto many = std::uint64_t{1} << 40U;  // degrees of freedom: the normal distribution
+  const double wider =
+      student_quantile(0.025 / static_cast<double>(tests), many) / student_quantile(0.025, many);
+  for (ComparedColumn& each : columns) {
+    for (std::vector<Cell>& row : each.rows) {
+      if (!has_number(row[10])) continue;
+      const double difference = number_of(row[9]);
+      const double toward_0 =
+          difference > 0 ? difference - number_of(row[10]) : number_of(row[11]) - difference;
+      row[12] = std::abs(difference) > wider * toward_0;
+    }
+  }
+}
+
+/// Returns a text table of the `request.top` heads with the largest differences that are not 0, for each
+/// metric of the table `heads` and for the first column of fractions of each other table. A column such as
 /// entropy_variance does not have the name of its definition. Leaves out kNotInText and rows of
 /// kCountedTables with few cases. Without `top`, all columns together have about 36 rows.
-TextTable largest_differences(const std::vector<ComparedColumn>& columns, std::optional<std::size_t> top) {
+TextTable largest_differences(const std::vector<ComparedColumn>& columns, const ComparisonRequest& request) {
   std::vector<const ComparedColumn*> shown;
   std::set<std::pair<Cell, Cell>> few;  // table and key of the rows with few cases
   for (const ComparedColumn& each : columns) {
-    if (is_one_of(kNotInText, each.table)) continue;
+    if (is_one_of(kNotInText, each.table) || (request.without_metrics && each.table == "heads")) continue;
     if (each.column.name == "count" && is_one_of(kCountedTables, each.table)) {
       for (const std::vector<Cell>& row : each.rows)
         if (std::min(number_of(row[7]), number_of(row[8])) < static_cast<double>(kFewestCases))
@@ -134,7 +184,7 @@ TextTable largest_differences(const std::vector<ComparedColumn>& columns, std::o
     if (each.table == "heads" || shown.empty() || shown.back()->table != each.table) shown.push_back(&each);
   }
   const std::size_t most =
-      top.value_or(std::clamp<std::size_t>(36 / std::max<std::size_t>(shown.size(), 1), 1, 5));
+      request.top.value_or(std::clamp<std::size_t>(36 / std::max<std::size_t>(shown.size(), 1), 1, 5));
   bool all = true;
   Rows largest;
   for (const ComparedColumn* const each : shown) {
@@ -148,10 +198,16 @@ TextTable largest_differences(const std::vector<ComparedColumn>& columns, std::o
     all = all && rows.size() <= most;
     rows.resize(std::min(rows.size(), most));
     for (const std::vector<Cell>& row : rows)
-      largest.push_back({table + each->column.name, row[5], row[4], row[7], row[8], row[9]});
+      largest.push_back(
+          {table + each->column.name, row[5], row[4], row[7], row[8], row[9], row[10], row[11], row[12]});
+  }
+  std::vector<Column> names = {"column", "key", "head", "a", "b", "difference", "low", "high", "clear"};
+  if (std::ranges::none_of(largest, [](const std::vector<Cell>& row) { return has_number(row[6]); })) {
+    names.erase(names.begin() + 6, names.end());
+    for (std::vector<Cell>& row : largest) row.resize(6);
   }
   return {"Largest differences (b - a)" + (all ? "" : fmt::format(", {} per column (--top N)", most)),
-          make_table("largest", {"column", "key", "head", "a", "b", "difference"}, std::move(largest)), 4};
+          make_table("largest", std::move(names), std::move(largest)), 4};
 }
 
 /// Returns the rows of the table `roles`: the roles that common heads have only in b, then only in a.
@@ -162,8 +218,11 @@ Rows role_changes(const Table& table, const std::vector<JoinedRow>& joined, cons
   for (const std::size_t study : {std::size_t{1}, std::size_t{0}}) {
     for (const auto& [head, key, cells] : joined) {
       if (key.empty() || !cells.at(1 - study).empty() || !common.contains(head[3])) continue;
-      changes.push_back(
-          row_of(head, cells.at(study)[role], cells.at(study)[detail], study == 1 ? "gained" : "lost"));
+      std::vector<Cell> row =
+          row_of(head, cells.at(study)[role], cells.at(study)[detail], study == 1 ? "gained" : "lost");
+      for (const char* const column : {"score", "low", "high"})
+        row.push_back(cells.at(study)[table.find(column).value()]);
+      changes.push_back(std::move(row));
     }
   }
   return changes;
@@ -272,13 +331,15 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
   const auto say = [&results](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
   if (!like_models(a, b))
     say("The models have different architectures: heads with the same number need not correspond.");
-  TextTable largest = largest_differences(columns, request.top);
   if (!request.plot.empty())
     results.pictures.push_back({"differences", difference_page(columns, request.plot, results.subtitle)});
+  set_clear(columns);
+  TextTable largest = largest_differences(columns, request);
   Rows all;
   for (ComparedColumn& each : columns) std::ranges::move(each.rows, std::back_inserter(all));
   add_table(results, "difference", "differences",
-            {"table", "component", "layer", "head", "name", "key", "column", "a", "b", "difference"},
+            {"table", "component", "layer", "head", "name", "key", "column", "a", "b", "difference", "low",
+             "high", "clear"},
             std::move(all));
   if (changes) {
     const Table text = heads_by_change(*changes);
@@ -288,16 +349,19 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
     else
       say("No head gained or lost a role.");
     if (text.rows > shown.rows) say(counted(text.rows - shown.rows, "more role") + ": --top all");
-    add_table(results, "role", "roles", {"component", "layer", "head", "name", "role", "detail", "change"},
+    add_table(results, "role", "roles",
+              {"component", "layer", "head", "name", "role", "detail", "change", "score", "low", "high"},
               std::move(*changes));
   }
   if (largest.table.rows == 0) {
-    say("No number of a head that text shows differs. JSON and CSV have all numbers.");
+    if (!request.without_metrics)
+      say("No number of a head that text shows differs. JSON and CSV have all numbers.");
     return results;
   }
   results.text.emplace_back(std::move(largest));
   results.text.emplace_back(TextLine{});
-  say("Differences have no confidence interval yet, so small ones may be chance.");
+  say("Differences without an interval may be chance; attnctl explain clear says how intervals are "
+      "corrected.");
   return results;
 }
 

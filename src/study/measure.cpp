@@ -42,6 +42,18 @@ constexpr auto kComparisonDefinitions = std::to_array<Definition>({
     {"differences.a", "", "", "", "the number in the first study"},
     {"differences.b", "", "", "", "the number in the second study"},
     {"difference", "", "", "0", "b - a"},
+    {"differences.low", "", "", "",
+     "lower end of the 95 % interval of the difference, from the intervals of both studies as if these were "
+     "independent, which makes it too wide if both have the same sentences",
+     "Zou and Donner 2008"},
+    {"differences.high", "", "", "", "upper end of the 95 % interval of the difference, as low"},
+    {"differences.clear", "", "", "",
+     "true: the interval of confidence 1 - 0.05 / m, where m is the number of differences with an interval, "
+     "does not contain 0",
+     "Bonferroni"},
+    {"roles.score", "", "", "", "score of the head in the study in which it has the role"},
+    {"roles.low", "", "", "", "lower end of the 95 % interval of this score"},
+    {"roles.high", "", "", "", "upper end of the 95 % interval of this score"},
     {"change", "", "gained or lost", "",
      "gained: the head has the role only in the second study; lost: only in the first study"},
 });

@@ -1,14 +1,20 @@
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/dtype.hpp"
 #include "cli/commands.hpp"
 #include "support/json_schema.hpp"
+#include "support/memory_checkpoint.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
@@ -115,14 +121,15 @@ TEST_CASE("compare writes text, tables and a picture") {
         std::string::npos);
   CHECK(page.find("distributions.") == std::string::npos);
   CHECK(compare({studies.a, studies.a, "--format", "text"}).out.find("architectures") == std::string::npos);
-  CHECK(page.find("\nDifferences have no confidence interval yet") != std::string::npos);
+  CHECK(page.find("\nDifferences without an interval may be chance") != std::string::npos);
   const std::string whole = compare({studies.a, studies.b, "--format", "text", "--top", "all"}).out;
   CHECK(std::ranges::count(whole, '\n') > 140);
   const std::string csv = compare({studies.a, studies.b, "--format", "csv"}).out;
-  CHECK(csv.starts_with("table,component,layer,head,name,key,column,a,b,difference\r\nheads,,0,0,0.0,,"));
+  CHECK(csv.starts_with(
+      "table,component,layer,head,name,key,column,a,b,difference,low,high,clear\r\nheads,,0,0,0.0,,"));
   const std::string roles = compare({studies.a, studies.b, "--format", "csv", "--table", "roles"}).out;
-  CHECK(roles.starts_with("component,layer,head,name,role,detail,change\r\n"));
-  CHECK(roles.find(",0,0,0.0,positional,+1,lost\r\n") != std::string::npos);
+  CHECK(roles.starts_with("component,layer,head,name,role,detail,change,score,low,high\r\n"));
+  CHECK(roles.find(",0,0,0.0,positional,+1,lost,") != std::string::npos);
   const RunResult picture = compare({studies.a, studies.b, "--plot", "special.share", "--format", "svg"});
   CHECK(picture.status == 0);
   CHECK(picture.out.find("Differences (b - a): special share") != std::string::npos);
@@ -198,6 +205,270 @@ TEST_CASE("compare shows what changed in the weights of two models") {
   CHECK(compare({llama, flipped, "--table", "config", "--format", "csv"}).out == "key,a,b\r\n");
   CHECK(compare({llama, flipped, "--format", "svg"}).out.find("Changes of Heads from a to b") !=
         std::string::npos);
+}
+
+/// Writes a copy of tiny-llama in which change() changed the values of some weights.
+std::string edited_llama(const TempDir& folder,
+                         const std::function<void(const std::string& name, std::vector<float>&)>& change) {
+  MemoryModel model = MemoryModel::read(kLlama);
+  for (auto& [name, tensor] : model.tensors) {
+    REQUIRE(tensor.dtype == DType::f16);
+    std::vector<float> values(tensor.bytes.size() / sizeof(std::uint16_t));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, tensor.bytes.data() + i * sizeof bits, sizeof bits);
+      values[i] = float_from_f16(bits);
+    }
+    change(name, values);
+    tensor = floats(tensor.shape, values);
+  }
+  model.write(folder.path());
+  for (const char* const file : {"tokenizer.json", "tokenizer_config.json"})
+    std::filesystem::copy_file(std::filesystem::path(kLlama) / file, folder.path() / file);
+  return folder.path().string();
+}
+
+/// Exchanges the heads 0 and 1 of layer 0, each of width 32.
+void swap_heads(const std::string& name, std::vector<float>& values) {
+  constexpr std::size_t d = 128, width = 32;
+  if (!name.starts_with("model.layers.0.self_attn.")) return;
+  REQUIRE(values.size() == d * d);
+  for (std::size_t row = 0; row < d; ++row) {
+    for (std::size_t i = 0; i < width; ++i) {
+      if (name.ends_with("o_proj.weight"))
+        std::swap(values[row * d + i], values[row * d + width + i]);
+      else
+        std::swap(values[i * d + row], values[(width + i) * d + row]);
+    }
+  }
+}
+
+json row_of_head(const json& rows, const std::string& name) {
+  const auto found = std::ranges::find(rows, json(name), [](const json& row) { return row["name"]; });
+  REQUIRE(found != rows.end());
+  return *found;
+}
+
+TEST_CASE("two heads that were exchanged are as different as a study says, and --match finds them") {
+  const TempDir folder, texts;
+  const std::string swapped = edited_llama(folder, swap_heads);
+  // CKA of one sentence has the same formula in a study.
+  const std::string corpus =
+      texts.write("one.txt", "The old man said that the cat sat on the mat.\n").string();
+  const RunResult study = run_attnctl({"study", kLlama, "--input", corpus, "--measures", "pairs"});
+  REQUIRE_MESSAGE(study.status == 0, study.err);
+  std::map<std::string, double> pairs;
+  const json of_study = json::parse(study.out);
+  for (const json& item : of_study["pairs"]) {
+    const auto place = [&](const char* name) {
+      return static_cast<std::size_t>(std::ranges::find(item["names"], json(name)) - item["names"].begin());
+    };
+    pairs[item["measure"]] = item["value"][place("0.0")][place("0.1")];
+  }
+  const Words both = {kLlama, swapped, "--input", corpus, "--measures", "metrics", "--format", "json"};
+  const json document = document_of(both);
+  CHECK(schema_breaches(json::parse(cli::schema_text("comparison")), document) == Words{});
+  for (const char* const name : {"0.0", "0.1"}) {
+    const json row = row_of_head(document["behaviour"], name);
+    CHECK(row["name_b"] == name);
+    CHECK(row["js_divergence"].get<double>() == doctest::Approx(pairs.at("js_divergence")).epsilon(1e-4));
+    CHECK(row["cka"].get<double>() == doctest::Approx(pairs.at("cka")).epsilon(1e-4));
+  }
+  CHECK(pairs.at("js_divergence") > 0.01);
+  for (const json& row : document["behaviour"]) {
+    if (row["layer"] != 0) CHECK(row["js_divergence"].get<double>() < 1e-7);
+    CHECK(row["noise"].get<double>() < 1e-7);
+  }
+
+  for (const Words& more : {Words{"--input", corpus, "--measures", "metrics"}, Words{}}) {
+    Words words = {kLlama, swapped, "--match", "--format", "json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const json matched = document_of(words);
+    CHECK(schema_breaches(json::parse(cli::schema_text("comparison")), matched) == Words{});
+    CHECK(matched["match"]["by"] == (more.empty() ? "weights" : "behaviour"));
+    CHECK(matched["match"]["score"].get<double>() == doctest::Approx(1).epsilon(1e-6));
+    CHECK(matched["match"]["p_value"] == 0.001);
+    CHECK(matched["match"]["random_mean"].get<double>() < 0.9);
+    const json& rows = matched[more.empty() ? "heads" : "behaviour"];
+    for (const json& row : rows) {
+      const std::string name = row["name"];
+      CHECK(row["name_b"] == (name == "0.0" ? "0.1" : name == "0.1" ? "0.0" : name));
+      if (more.empty())
+        CHECK(row["status"] == (row["layer"] == 0 && row["head"] < 2 ? "moved" : "identical"));
+      else
+        CHECK(row["js_divergence"].get<double>() < 1e-7);
+    }
+  }
+}
+
+TEST_CASE("one head that was replaced is found in weights, patterns, metrics and predictions") {
+  const TempDir folder;
+  const std::string replaced = edited_llama(folder, [](const std::string& name, std::vector<float>& values) {
+    if (name != "model.layers.0.self_attn.q_proj.weight") return;
+    for (std::size_t i = 32 * 128; i < 64 * 128; ++i) values[i] = -values[i];
+  });
+  const Words corpus = {"--input", kCorpus, "--measures", "metrics", "--format", "json"};
+  const auto with = [&](Words models) {
+    models.insert(models.end(), corpus.begin(), corpus.end());
+    return document_of(models);
+  };
+  const json there = with({kLlama, replaced}), back = with({replaced, kLlama});
+  for (const json& row : there["heads"])
+    CHECK(row["status"] == (row["name"] == "0.1" ? "changed" : "identical"));
+  CHECK(row_of_head(there["heads"], "0.1")["qk_change"] == 2);  // B = -A
+  for (const json& row : there["behaviour"]) {
+    const double divergence = row["js_divergence"];
+    if (row["name"] == "0.1") CHECK(divergence > 0.01);
+    if (row["layer"] == 0 && row["name"] != "0.1") CHECK(divergence < 1e-7);
+    CHECK(divergence <= 0.6932);
+    CHECK(divergence ==
+          doctest::Approx(row_of_head(back["behaviour"], row["name"])["js_divergence"].get<double>()));
+  }
+  REQUIRE(there["metric_changes"].size() == back["metric_changes"].size());
+  std::size_t clear = 0;
+  for (std::size_t i = 0; i < there["metric_changes"].size(); ++i) {
+    const json &x = there["metric_changes"][i], &y = back["metric_changes"][i];
+    CHECK(x["a"] == y["b"]);
+    if (x["difference"].is_null()) continue;
+    CHECK(x["difference"].get<double>() == -y["difference"].get<double>());
+    CHECK(x["low"].get<double>() == doctest::Approx(-y["high"].get<double>()));
+    CHECK(x["clear"] == y["clear"]);
+    if (x["clear"] == true) ++clear;
+    if (x["layer"] == 0 && x["head"] != 1) CHECK(x["difference"] == 0);
+  }
+  CHECK(clear > 5);
+  std::map<std::string, double> output;
+  for (const json& row : there["output"]) output[row["measure"]] = row["value"];
+  CHECK(output.at("kl_divergence") > 0.01);
+  CHECK(output.at("top1_agreement") < 1);
+  CHECK(std::abs(output.at("loss_change")) > 0.01);
+  const std::string page = compare({kLlama, replaced, "--input", kCorpus, "--measures", "metrics"}).out;
+  CHECK(page.size() > 100);
+}
+
+TEST_CASE("the changes of metrics and predictions are those of the commands for one model") {
+  const TempDir folder;
+  const std::string scaled = edited_llama(folder, [](const std::string& name, std::vector<float>& values) {
+    if (name == "model.layers.2.self_attn.q_proj.weight")
+      for (float& value : values) value *= 1.5F;
+  });
+  const TempDir texts;
+  const std::string corpus = texts.write("one.txt", "The cat sat on the mat.\n").string();
+  const json document =
+      document_of({kLlama, scaled, "--input", corpus, "--measures", "metrics", "--format", "json"});
+  std::map<std::string, json> analysis;
+  for (const std::string& model : {kLlama, scaled}) {
+    const RunResult run = run_attnctl(
+        {"analyze", model, "The cat sat on the mat.", "--include", "metrics,logits", "--format", "json"});
+    REQUIRE(run.status == 0);
+    analysis[model == kLlama ? "a" : "b"] = json::parse(run.out);
+  }
+  for (const json& row : document["metric_changes"]) {
+    for (const char* const side : {"a", "b"}) {
+      const json wanted =
+          row_of_head(analysis.at(side)["heads"], row["name"])[row["metric"].get<std::string>()];
+      if (wanted.is_null())
+        CHECK(row[side].is_null());
+      else
+        CHECK(row[side].get<double>() == doctest::Approx(wanted.get<double>()).epsilon(1e-5));
+    }
+    CHECK(row["low"].is_null());  // one sentence has no interval
+  }
+  // KL, agreement and loss from the logits of the two runs, in float64.
+  const auto log_probabilities = [](const json& logits) {
+    std::vector<double> values = logits;
+    double sum = 0;
+    for (const double value : values) sum += std::exp(value);
+    for (double& value : values) value -= std::log(sum);
+    return values;
+  };
+  const json &a = analysis.at("a")["arrays"][0]["value"], &b = analysis.at("b")["arrays"][0]["value"];
+  const std::vector<std::size_t> ids = analysis.at("a")["inputs"][0]["ids"];
+  double kl = 0, agreement = 0, loss = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const std::vector<double> x = log_probabilities(a[i]), y = log_probabilities(b[i]);
+    for (std::size_t t = 0; t < x.size(); ++t) kl += std::exp(x[t]) * (x[t] - y[t]);
+    agreement += std::ranges::max_element(x) - x.begin() == std::ranges::max_element(y) - y.begin() ? 1 : 0;
+    if (i + 1 == a.size()) continue;
+    loss += x[ids[i + 1]] - y[ids[i + 1]];
+  }
+  const auto n = static_cast<double>(a.size());
+  std::map<std::string, double> output;
+  for (const json& row : document["output"]) output[row["measure"]] = row["value"];
+  CHECK(output.at("kl_divergence") == doctest::Approx(kl / n).epsilon(1e-4));
+  CHECK(output.at("top1_agreement") == doctest::Approx(agreement / n));
+  CHECK(output.at("loss_change") == doctest::Approx(loss / (n - 1)).epsilon(1e-4));
+}
+
+TEST_CASE("heads of models with different shapes are compared by what they do") {
+  const TempDir folder;
+  MemoryModel half = MemoryModel::read(kLlama).patched(R"({"num_hidden_layers": 2})");
+  std::erase_if(half.tensors, [](const auto& tensor) {
+    return tensor.first.starts_with("model.layers.2.") || tensor.first.starts_with("model.layers.3.");
+  });
+  half.write(folder.path());
+  for (const char* const file : {"tokenizer.json", "tokenizer_config.json"})
+    std::filesystem::copy_file(std::filesystem::path(kLlama) / file, folder.path() / file);
+  const std::string small = folder.path().string(), large = kLlama;
+  const Words options = {
+      "--input", ATTNCTL_SOURCE_DIR "/data/sentences.txt", "--measures", "metrics", "--format", "json"};
+  const auto with = [&](Words words) {
+    words.insert(words.end(), options.begin(), options.end());
+    return compare(words);
+  };
+  const RunResult run = with({large, small});
+  REQUIRE_MESSAGE(run.status == 0, run.err);
+  const json document = json::parse(run.out);
+  CHECK_FALSE(document.contains("heads"));
+  CHECK(document["behaviour"].size() == 8);  // of the first two layers, which are the same
+  for (const json& row : document["behaviour"]) CHECK(row["js_divergence"] == 0);
+  const RunResult few = with({large, small, "--match"});
+  CHECK(few.status == 2);
+  CHECK_MESSAGE(few.err.find("give the model with fewer heads first") != std::string::npos, few.err);
+  const json matched = json::parse(with({small, large, "--match"}).out);
+  CHECK(matched["behaviour"].size() == 8);
+  for (const json& row : matched["behaviour"]) CHECK(row["js_divergence"].get<double>() < 1e-7);
+  CHECK(matched["match"]["score"].get<double>() == doctest::Approx(1));
+}
+
+TEST_CASE("differences of studies have the interval of Zou and Donner, and roles their scores") {
+  const TempDir folder;
+  const auto study = [&](const std::string& name, const std::string& model) {
+    const std::string state = (folder.path() / name).string();
+    const RunResult run =
+        run_attnctl({"study", model, "--input", kCorpus, "--measures", "residual,roles", "--state", state});
+    REQUIRE_MESSAGE(run.status == 0, run.err);
+    return std::pair(state, json::parse(run.out));
+  };
+  const auto [state_a, a] = study("a", kBert);
+  const auto [state_b, b] = study("b", kLlama);
+  const json document = document_of({state_a, state_b, "--format", "json"});
+  std::size_t found = 0, clear = 0, tests = 0;
+  for (const json& row : document["differences"]) {
+    CHECK(row["low"].is_null() == row["clear"].is_null());
+    if (!row["low"].is_null()) ++tests;
+    if (row["clear"] == true) ++clear;
+    if (row["table"] != "writes" || row["column"] != "write_ratio") continue;
+    const json x = row_of_head(a["writes"], row["name"]), y = row_of_head(b["writes"], row["name"]);
+    const auto number = [](const json& from, const char* key) { return from[key].get<double>(); };
+    const double difference = number(y, "write_ratio") - number(x, "write_ratio");
+    const double down =
+        std::hypot(number(y, "write_ratio") - number(y, "low"), number(x, "high") - number(x, "write_ratio"));
+    const double up =
+        std::hypot(number(y, "high") - number(y, "write_ratio"), number(x, "write_ratio") - number(x, "low"));
+    CHECK(row["low"].get<double>() == doctest::Approx(difference - down).epsilon(1e-4));
+    CHECK(row["high"].get<double>() == doctest::Approx(difference + up).epsilon(1e-4));
+    if (row["clear"] == true) CHECK((row["low"].get<double>() > 0 || row["high"].get<double>() < 0));
+    ++found;
+  }
+  CHECK(found == 12);
+  CHECK(clear > 0);
+  CHECK(clear < tests);
+  REQUIRE(!document["roles"].empty());
+  for (const json& row : document["roles"]) {
+    CHECK(row["low"].get<double>() <= row["score"].get<double>());
+    CHECK(row["score"].get<double>() <= row["high"].get<double>());
+  }
 }
 
 TEST_CASE("compare refuses studies that differ in more than the model") {

@@ -374,14 +374,15 @@ std::vector<Task> researcher_tasks() {
                   "data/treebank.conllu",
        .shows = {"a: data/tiny-bert, b: data/tiny-llama (12 common heads, corpus: data/treebank.conllu)",
                  "gained positional -1 1.0, 1.1, 2.2, 2.3", "lost positional +1 0.0", "entropy - 2.1 2.182",
-                 "only one study: 0 of a, 4 of b", "no confidence interval"},
+                 "only one study: 0 of a, 4 of b", "Differences without an interval may be chance"},
        .piped = {"\"schema\": \"attnctl.comparison/", "\"change\": \"gained\""}},
       {.number = 35,
        .words = "Compare two studies",
        .command = kStudy + "--measures metrics --quiet --state a.state >a.txt && attnctl study "
                            "data/tiny-llama --batch-tokens 32 --input data/treebank.conllu --measures "
                            "metrics --quiet --state b.state >b.txt && attnctl compare a.state b.state",
-       .shows = {"a: data/tiny-bert, b: data/tiny-llama", "entropy - 2.1 2.182", "no confidence interval"},
+       .shows = {"a: data/tiny-bert, b: data/tiny-llama", "entropy - 2.1 2.182",
+                 "Differences without an interval may be chance"},
        .hides = {"Roles gained"},
        .piped = {"\"schema\": \"attnctl.comparison/", "\"name\": \"2.1\""}},
       {.number = 36,

@@ -49,8 +49,10 @@ Results study_of(const std::string& model, float entropy, float accuracy,
   for (std::size_t head = 0; head < roles.size(); ++head)
     role_rows.push_back({kNone, whole(0), count_cell(head), "0." + std::to_string(head),
                          study::text_cell(roles[head]), kNone, roles[head].empty() ? kNone : Cell(0.75F),
+                         roles[head].empty() ? kNone : Cell(0.5F), roles[head].empty() ? kNone : Cell(0.875F),
                          roles[head].empty() ? "none of ..." : "x"});
-  add("roles", {"component", "layer", "head", "name", "role", "detail", "score", "rule"}, role_rows);
+  add("roles", {"component", "layer", "head", "name", "role", "detail", "score", "low", "high", "rule"},
+      role_rows);
   return results;
 }
 
@@ -103,14 +105,14 @@ TEST_CASE("a comparison finds a planted difference, and nothing else") {
                                  "relations 0.1 nsubj to_head hits", "relations 0.0 nsubj to_head count",
                                  "relations 0.1 nsubj to_head count", "relations 0.0 nsubj to_head accuracy",
                                  "relations 0.1 nsubj to_head accuracy", "positional 0.1 offset -1 weight",
-                                 "roles 0.0 sink score"});
+                                 "roles 0.0 sink score", "roles 0.0 sink low", "roles 0.0 sink high"});
   const auto back = differences_in(compared(b, a));
   REQUIRE(back.size() == found.size());
   for (std::size_t i = 0; i < found.size(); ++i) CHECK(back[i].second == -found[i].second);
   for (const auto& each : differences_in(compared(a, a))) CHECK(each.second == 0);
   const Rows rows = rows_in(compared(a, b).tables[0]);
-  CHECK(rows[1] ==
-        std::vector<Cell>{"heads", kNone, whole(0), whole(1), "0.1", kNone, "entropy", 0.5F, 0.75F, 0.25F});
+  CHECK(rows[1] == std::vector<Cell>{"heads", kNone, whole(0), whole(1), "0.1", kNone, "entropy", 0.5F, 0.75F,
+                                     0.25F, kNone, kNone, kNone});
   CHECK(std::holds_alternative<std::int64_t>(rows[2][9]));  // a difference of counts
 }
 
@@ -132,8 +134,8 @@ TEST_CASE("a comparison lists the roles that heads gained and lost") {
   const Results b = study_of("b", 0.5F, 0.25F, {"sink", "broad"});
   const Results results = compared(a, b);
   CHECK(rows_in(table_named(results, "roles")) ==
-        Rows{{kNone, whole(0), whole(1), "0.1", "broad", kNone, "gained"},
-             {kNone, whole(0), whole(1), "0.1", "local", kNone, "lost"}});
+        Rows{{kNone, whole(0), whole(1), "0.1", "broad", kNone, "gained", 0.75F, 0.5F, 0.875F},
+             {kNone, whole(0), whole(1), "0.1", "local", kNone, "lost", 0.75F, 0.5F, 0.875F}});
   const std::string page = text_of_page(results);
   CHECK(page.starts_with("a: a, b: b (2 common heads, corpus: corpus.txt) "));
   CHECK(page.find("gained broad - 0.1 lost local - 0.1 ") != std::string::npos);

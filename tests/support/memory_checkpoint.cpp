@@ -1,10 +1,14 @@
 #include "support/memory_checkpoint.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "base/numbers.hpp"
 #include "formats/json.hpp"
+#include "support/bytes.hpp"
 
 namespace attnctl::test {
 MemoryTensor floats(Shape shape, const std::vector<float>& values) {
@@ -39,6 +43,21 @@ MemoryModel MemoryModel::read(const std::filesystem::path& path) {
 
 MemoryModel MemoryModel::golden(const std::string& name) {
   return read(std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden" / name);
+}
+
+void MemoryModel::write(const std::filesystem::path& folder) const {
+  nlohmann::ordered_json header;
+  std::string data;
+  for (const auto& [name, tensor] : tensors) {
+    std::string dtype(name_of(tensor.dtype));
+    std::ranges::transform(dtype, dtype.begin(), [](unsigned char c) { return std::toupper(c); });
+    header[name] = {{"dtype", dtype},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+    data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  }
+  std::ofstream(folder / "config.json") << config.dump();
+  std::ofstream(folder / "model.safetensors", std::ios::binary) << safetensors(header.dump(), data);
 }
 
 model::Model MemoryModel::bound() const {

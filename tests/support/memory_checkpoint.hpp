@@ -38,6 +38,9 @@ struct MemoryModel {  // NOLINT(bugprone-exception-escape): moving JSON throws n
   [[nodiscard]] MemoryModel patched(std::string_view keys) const;
   void rename(std::string_view from, std::string_view to);  // in all names; `from` at most once per name
 
+  /// Writes config.json and model.safetensors to a folder.
+  void write(const std::filesystem::path& folder) const;
+
   /// Returns a model source. Errors name the files config.json and weights.bin.
   [[nodiscard]] checkpoint::ModelSource source() const;
   /// Binds the model and discards warnings.

@@ -34,7 +34,7 @@ const std::map<std::string, Names>& may_include() {
         "analysis"}},
       {"study",
        {"base", "results", "formats", "linalg", "checkpoint", "tokenizer", "input", "model", "forward",
-        "causal", "analysis"}},
+        "reference", "causal", "analysis"}},
       {"inspect",
        {"base", "results", "formats", "linalg", "checkpoint", "tokenizer", "input", "model", "forward",
         "causal", "analysis"}},

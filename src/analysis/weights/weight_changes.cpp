@@ -70,7 +70,7 @@ std::optional<double> step_of_block(std::span<const float> block) {
     if (here > error) gap = std::min(gap, here);
   }
   // The smallest gap may be several steps.
-  for (int parts = 1; parts <= 8; ++parts) {
+  for (int parts = 1;; ++parts) {
     const double steps = std::round(range / (gap / parts));
     if (steps > kMostSteps) break;
     const double step = range / steps;
@@ -319,7 +319,8 @@ class WeightComparer {
     return slices;
   }
 
-  void head(const model::HeadWeights& a, const model::HeadWeights& b) {
+  /// `tied`: the output matrices of both models are their token embeddings, which have been compared.
+  void head(const model::HeadWeights& a, const model::HeadWeights& b, bool tied) {
     const std::optional<std::size_t> none;
     linear("output projection", none, a.projection, b.projection);
     linear("output transform", none, a.transform, b.transform);
@@ -327,7 +328,7 @@ class WeightComparer {
     const auto table = [](const model::Linear& linear) {
       return linear.present() ? rows_of(linear.last()) : Rows{};
     };
-    add("output matrix", none, table(a.decoder), table(b.decoder), false);
+    if (!tied) add("output matrix", none, table(a.decoder), table(b.decoder), false);
     add("output matrix.bias", none, rows_of(a.decoder.bias), rows_of(b.decoder.bias), false);
   }
   void norm(const std::string& name, std::optional<std::size_t> layer, const model::NormWeights& a,
@@ -561,7 +562,8 @@ ModelChanges compare_weights(const model::Model& a, const model::Model& b,
   if (a.config().decoder && b.config().decoder)
     comparer.norm("encoder norm", none, a.encoder_norm(), b.encoder_norm());
   comparer.norm("final norm", none, a.final_norm(), b.final_norm());
-  if (a.config().head.present && b.config().head.present) comparer.head(*a.head(&pool), *b.head(&pool));
+  if (a.config().head.present && b.config().head.present)
+    comparer.head(*a.head(&pool), *b.head(&pool), a.config().head.tied && b.config().head.tied);
   changes.weights = std::move(comparer.changes());
   return changes;
 }

@@ -76,40 +76,71 @@ void compare_weights(const CompareOptions& options) {
   const OpenModel b = open_model(both[1].model, session.warnings);
   const forward::Selection selection = inspect::select_heads(options.selection, a.model.config());
   ResultWriter writer(target, options.output, session);
-  writer.write("attnctl.comparison/2",
-               inspect::compare_models(a, b, {selection, options.top, options.match, options.settings.seed},
-                                       session.pool));
+  std::vector<model::HeadId> partners;
+  std::optional<analysis::HeadMatch> match;
+  if (options.match && !analysis::shape_difference(a.model, b.model)) {
+    const OwnedMatrix<double> similarity =
+        analysis::circuit_similarities(a.model, selection.heads, b.model, selection.heads, session.pool);
+    match = analysis::match_heads(similarity.view(), options.settings.seed);
+    for (const std::size_t place : match->partner) partners.push_back(selection.heads[place]);
+  }
+  Results results =
+      inspect::compare_models(a, b, {selection, options.top, std::move(partners)}, session.pool);
+  if (match) inspect::add_match(results, "weights", *match);
+  writer.write("attnctl.comparison/2", std::move(results));
   print_warnings(session);
 }
 
-/// Adds the changes of the weights, if both models have the same shape, and of what their heads do on the
-/// corpus, if both read the same tokens. Their text follows the first line of `results`.
-void add_changes(const std::vector<StudyScope>& scopes, const CompareOptions& options, Session& session,
-                 Results& results) {
+/// Returns the selected heads of a that b also has.
+forward::Selection common_heads(const forward::Selection& selection, const model::ModelConfig& a,
+                                const model::ModelConfig& b) {
+  forward::Selection common;
+  for (const model::HeadId head : selection.heads)
+    if (head.layer < b.layers.size() && head.head < b.layers[head.layer].attention.heads &&
+        b.layers[head.layer].component == a.layers[head.layer].component)
+      common.heads.push_back(head);
+  return common;
+}
+
+/// Returns the changes of the weights, if both models have the same shape, and of what their heads do on the
+/// corpus, if both read the same tokens.
+Results changes_of(const std::vector<StudyScope>& scopes, const CompareOptions& options, Session& session) {
   Warnings repeated;  // the studies had the same warnings
   OpenStudy a = open_study(scopes[0], repeated);
   const OpenStudy b = open_study(scopes[1], repeated);
+  const model::ModelConfig &config_a = a.open.model.config(), &config_b = b.open.model.config();
+  forward::Selection heads = a.settings.selection;
+  if (!options.match) heads = common_heads(heads, config_a, config_b);
+  std::vector<model::HeadId> partners;
+  study::BehaviourInput input{a.settings.corpus, heads,         a.open.model, b.open.model, a.open.vocabulary,
+                              b.open.vocabulary, a.open.encoder};
+  const auto difference = study::behaviour_difference(input);
   Results changes;
+  if (options.match) {
+    const std::vector<model::HeadId>& others = b.settings.selection.heads;
+    if (difference) fail(Status::bad_input, "--match: {}", *difference);
+    if (others.size() < heads.heads.size())
+      fail(Status::usage, "--match: A has {} and B only {}; give the model with fewer heads first",
+           counted(heads.heads.size(), "head"), others.size());
+    const analysis::HeadMatch match = study::match_behaviour(
+        input, b.settings.selection, options.settings.seed, session.pool, session.progress, repeated);
+    for (const std::size_t place : match.partner) partners.push_back(others[place]);
+    input.partners = partners;
+    inspect::add_match(changes, "behaviour", match);
+  }
   if (!analysis::shape_difference(a.open.model, b.open.model)) {
-    Results weights = inspect::compare_models(
-        a.open, b.open, {a.settings.selection, options.top, options.match, options.settings.seed},
-        session.pool);
+    Results weights = inspect::compare_models(a.open, b.open, {heads, options.top, partners}, session.pool);
     weights.document.head = {};
     weights.text.erase(weights.text.begin());  // the names of the models
     changes.append(std::move(weights));
   }
-  const study::BehaviourInput input{a.settings.corpus, a.settings.selection, a.open.model,  b.open.model,
-                                    a.open.vocabulary, b.open.vocabulary,    a.open.encoder};
-  if (const auto difference = study::behaviour_difference(input))
+  if (difference)
     changes.text.emplace_back(TextLine{"", "Patterns are not compared row by row: " + *difference + "."});
   else
     changes.append(study::compare_behaviour(input, options.top, session.pool, session.progress, repeated));
   changes.subtitle.clear();
   changes.pictures.clear();
-  std::vector<PageBlock> text = std::move(results.text);
-  results.text = {text.front()};
-  results.append(std::move(changes));
-  std::move(text.begin() + 1, text.end(), std::back_inserter(results.text));
+  return changes;
 }
 
 void compare(const CompareOptions& options) {
@@ -159,9 +190,15 @@ void compare(const CompareOptions& options) {
     session.warnings.add("unlike_sentences",
                          fmt::format("the studies skipped different sentences: a has {}, b has {}",
                                      counted(sentences(0), "sentence"), sentences(1)));
-  Results compared =
-      study::compare_studies(results[0], results[1], {options.top, options.output.plot}, session.warnings);
-  if (models) add_changes(scopes, options, session, compared);
+  Results changes = models ? changes_of(scopes, options, session) : Results();
+  const bool row_by_row =
+      std::ranges::find(changes.tables, "metric_changes", &Table::name) != changes.tables.end();
+  Results compared = study::compare_studies(results[0], results[1],
+                                            {options.top, options.output.plot, row_by_row}, session.warnings);
+  std::vector<PageBlock> text = std::move(compared.text);
+  compared.text = {text.front()};  // the names of the models
+  compared.append(std::move(changes));
+  std::move(text.begin() + 1, text.end(), std::back_inserter(compared.text));
   writer.write("attnctl.comparison/2", std::move(compared));
   print_warnings(session);
 }
@@ -195,10 +232,11 @@ Command compare_command() {
                           "With text: largest number of heads per column, and of changed roles, or all "
                           "(default: text of about 40 lines)",
                           "NUMBER|all"}});
-  command.add("Selection", {{"--match", &options->match,
-                             "Compare the weights of each head with those of its best match in B instead of "
-                             "those of the head with the same name, and say whether the matches are better "
-                             "than random ones"}});
+  command.add("Selection",
+              {{"--match", &options->match,
+                "Compare each head with its best match in B instead of the head with the same "
+                "name, by weights or, with --input, by patterns, and say whether the matches are "
+                "better than random ones"}});
   add_worker_options(command, options->run);
   command.footer =
       "Without --input, the weights of two models of the same shape are compared. With --input, the models "

@@ -206,11 +206,12 @@ void require_same_study(const StudyHeader& header, const std::string& name, cons
 struct ComparisonRequest {
   /// Largest number of heads per column, and of changed roles, in text; nullopt: about 40 lines of text.
   std::optional<std::size_t> top = {};
-  std::string plot = {};  // COLUMN or TABLE.COLUMN to draw; empty: no picture
+  std::string plot = {};         // COLUMN or TABLE.COLUMN to draw; empty: no picture
+  bool without_metrics = false;  // text leaves out differences of the table `heads`
 };
 
 /// Joins the results of two studies: the table `differences`, with each number of a head in each of their
-/// tables, and, if both have the table `roles`, a table `roles` of the roles that heads gained or lost. Heads
+/// tables and, where both have one, with an interval, and, if both have the table `roles`, a table `roles` of the roles that heads gained or lost. Heads
 /// in only one study are left out, with a warning. Throws Error(bad_input) if no number is in both studies.
 [[nodiscard]] Results compare_studies(const Results& a, const Results& b, const ComparisonRequest& request,
                                       Warnings& warnings);
