@@ -102,6 +102,28 @@ class Qr {
   std::vector<double> factors_;  // [k, block], the factors of the reflectors
 };
 
+/// Replaces a symmetric matrix [k, k] by the lower triangle L of its Cholesky decomposition L L^T, and
+/// returns the inverse of L; nullopt if the matrix is not positive definite.
+std::optional<OwnedMatrix<double>> cholesky(MatrixView<double> a) {
+  OwnedMatrix<double> inverse(a.rows, a.rows);
+  for (std::size_t r = 0; r < a.rows; ++r) {
+    for (std::size_t c = 0; c < r; ++c)
+      a(r, c) = (a(r, c) - attnctl::dot(a.row(r).first(c), a.row(c).first(c))) / a(c, c);
+    const double square = a(r, r) - attnctl::dot(a.row(r).first(r), a.row(r).first(r));
+    if (!(square > 0)) return std::nullopt;
+    a(r, r) = std::sqrt(square);
+    std::ranges::fill(a.row(r).subspan(r + 1), 0.0);
+    // Row r of the inverse: (e_r - sum of L_rc times row c) / L_rr.
+    const std::span<double> row = inverse.view().row(r);
+    row[r] = 1;
+    for (std::size_t c = 0; c < r; ++c) {
+      for (std::size_t j = 0; j <= c; ++j) row[j] -= a(r, c) * inverse(c, j);
+    }
+    for (double& value : row.first(r + 1)) value /= a(r, r);
+  }
+  return inverse;
+}
+
 /// Makes the element of largest magnitude (the first of several) positive: if it is negative, reverses the
 /// signs of the vector and of its `partner`. The sign of a singular vector or eigenvector is arbitrary.
 void fix_sign(std::span<double> vector, std::span<double> partner = {}) {
@@ -192,6 +214,29 @@ LeadingValues leading_singular_values(MatrixView<const double> a, std::size_t mo
   return leading;
 }
 
+RowFactors row_factors(MatrixView<const double> a) {
+  require_finite(a);
+  const std::size_t k = a.rows;
+  if (k <= a.cols) {
+    OwnedMatrix<double> lower = product_nt(a, a);
+    if (const auto inverse = cholesky(lower.view())) {
+      constexpr double well_conditioned = 1000;
+      if (attnctl::norm(lower.values()) * attnctl::norm(inverse->values()) < well_conditioned)
+        return {std::move(lower), product(inverse->view(), a), k};
+    }
+  }
+  OwnedMatrix<double> columns(k, a.cols);
+  for (std::size_t r = 0; r < k; ++r) std::ranges::copy(a.row(r), columns.view().row(r).begin());
+  OwnedMatrix<double> unit = identity(k);
+  ProductSvd svd = svd_of_product(columns.view(), unit.view(), k);  // of a^T
+  RowFactors result{OwnedMatrix<double>(k, svd.left.rows()), std::move(svd.left),
+                    numerical_rank(svd.values, k, a.cols).value_or(0)};
+  for (std::size_t i = 0; i < svd.right.rows(); ++i) {
+    for (std::size_t r = 0; r < k; ++r) result.t(r, i) = svd.right(i, r) * svd.values[i];
+  }
+  return result;
+}
+
 std::vector<double> principal_angles(MatrixView<const double> a, MatrixView<const double> b) {
   if (a.cols != b.cols) throw std::logic_error("principal_angles: the subspaces are of different spaces");
   if (a.rows < b.rows) std::swap(a, b);
@@ -202,10 +247,12 @@ std::vector<double> principal_angles(MatrixView<const double> a, MatrixView<cons
     for (std::size_t c = 0; c < b.cols; ++c) outside(r, c) = b(r, c) - outside(r, c);
   }
   const std::vector<double> cosines = singular_values(across.view());
-  const std::vector<double> sines = singular_values(outside.view());
+  ColumnMajor squares = column_major(product_nt(outside.view(), outside.view()).view());
+  Vector sines = Vector::from_shape({b.rows});  // ascending
+  require_success(xt::lapack::syevd(squares, 'N', 'L', sines), "dsyevd");
   std::vector<double> angles;
   for (std::size_t i = 0; i < cosines.size(); ++i) {
-    const double cosine = std::min(cosines[i], 1.0), sine = std::min(sines[sines.size() - 1 - i], 1.0);
+    const double cosine = std::min(cosines[i], 1.0), sine = std::sqrt(std::clamp(sines(i), 0.0, 1.0));
     angles.push_back(cosine * cosine > 0.5 ? std::asin(sine) : std::acos(cosine));
   }
   return angles;

@@ -1,6 +1,7 @@
 #include "analysis/weights/weight_changes.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -13,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "linalg/decompositions.hpp"
+#include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::analysis {
@@ -27,24 +29,27 @@ double relative_change(double difference, double a, double b) {
 
 // The precision with which values are stored.
 
-/// Returns the smallest difference of float16 numbers near x, which is one.
+/// Returns the smallest difference of numbers near x with `bits` binary digits after the first one and
+/// exponents from `lowest` on: 2^(max(exponent of x, lowest) - bits).
+double step_near(float x, int lowest, int bits) {
+  const int exponent = static_cast<int>(std::bit_cast<std::uint32_t>(x) >> 23U & 0xFFU) - 127;
+  constexpr std::uint64_t bias = 1023;
+  return std::bit_cast<double>((bias + static_cast<std::uint64_t>(std::max(exponent, lowest) - bits)) << 52U);
+}
 double step_of_f16(float x) {
-  const int exponent = x == 0 ? -14 : std::max(std::ilogb(x), -14);
-  return std::ldexp(1.0, exponent - 10);
+  return step_near(x, -14, 10);
 }
 double step_of_bf16(float x) {
-  const int exponent = x == 0 ? -126 : std::max(std::ilogb(x), -126);
-  return std::ldexp(1.0, exponent - 7);
+  return step_near(x, -126, 7);
 }
 double step_of_f32(float x) {
-  const int exponent = x == 0 ? -126 : std::max(std::ilogb(x), -126);
-  return std::ldexp(1.0, exponent - 23);
-}
-bool is_multiple(float x, double step) {
-  return std::fmod(double{x}, step) == 0;
+  return step_near(x, -126, 23);
 }
 bool is_f16(float x) {
-  return std::abs(x) <= 65504 && is_multiple(x, step_of_f16(x));
+  constexpr float largest = 65504;
+  if (!(std::abs(x) <= largest)) return false;
+  const double steps = double{x} / step_of_f16(x);
+  return static_cast<double>(static_cast<std::int64_t>(steps)) == steps;
 }
 bool is_bf16(float x) {
   return (std::bit_cast<std::uint32_t>(x) & 0xFFFFU) == 0;
@@ -89,19 +94,46 @@ enum class Precision { f32, f16, bf16, blocks };
 /// The rows of a weight in float32: the outputs of a matrix, the rows of a table, or a vector as one row.
 struct Rows {
   std::size_t rows = 0, cols = 0;
-  std::function<void(std::size_t row, std::span<float> values)> read = {};
+  std::function<void(std::size_t first, MatrixView<float> to)> read = {};  // writes rows from `first` on
 };
 
-Precision precision_of(const Rows& weight) {
-  bool f16 = true, bf16 = true, blocks = weight.cols % kBlock == 0;
-  std::vector<float> row(weight.cols);
-  for (std::size_t r = 0; r < weight.rows && (f16 || bf16 || blocks); ++r) {
-    weight.read(r, row);
-    f16 = f16 && std::ranges::all_of(row, is_f16);
-    bf16 = bf16 && std::ranges::all_of(row, is_bf16);
-    for (std::size_t c = 0; blocks && c < row.size(); c += kBlock)
-      blocks = step_of_block(std::span(row).subspan(c, kBlock)).has_value();
-  }
+constexpr std::size_t kTile = 32;  // rows that are read together
+std::size_t tiles_of(const Rows& weight) {
+  return (weight.rows + kTile - 1) / kTile;
+}
+/// Reads a tile into `room`, which grows as needed.
+MatrixView<const float> tile_of(const Rows& weight, std::size_t tile, std::vector<float>& room) {
+  const std::size_t rows = std::min(kTile, weight.rows - tile * kTile);
+  room.resize(std::max(room.size(), rows * weight.cols));
+  const MatrixView<float> values{room.data(), rows, weight.cols, weight.cols};
+  weight.read(tile * kTile, values);
+  return values;
+}
+
+/// The threads of the pool, each with room for a tile of both models.
+struct Workers {
+  struct Room {
+    std::vector<float> a, b;
+  };
+  Pool& pool;
+  std::vector<Room> rooms;
+
+  explicit Workers(Pool& threads) : pool(threads), rooms(threads.size()) {}
+};
+
+Precision precision_of(const Rows& weight, Workers& workers) {
+  std::atomic<bool> f16 = true, bf16 = true, blocks = weight.cols % kBlock == 0;
+  workers.pool.run(tiles_of(weight), [&](std::size_t tile, std::size_t worker) {
+    if (!f16 && !bf16 && !blocks) return;
+    const MatrixView<const float> values = tile_of(weight, tile, workers.rooms[worker].a);
+    for (std::size_t r = 0; r < values.rows && (f16 || bf16 || blocks); ++r) {
+      const std::span<const float> row = values.row(r);
+      if (f16 && !std::ranges::all_of(row, is_f16)) f16 = false;
+      if (bf16 && !std::ranges::all_of(row, is_bf16)) bf16 = false;
+      for (std::size_t c = 0; blocks && c < row.size(); c += kBlock)
+        if (!step_of_block(row.subspan(c, kBlock))) blocks = false;
+    }
+  });
   return bf16 ? Precision::bf16 : f16 ? Precision::f16 : blocks ? Precision::blocks : Precision::f32;
 }
 
@@ -124,56 +156,104 @@ void rounding_errors(Precision precision, std::span<const float> row, std::span<
   }
 }
 
-/// Receives the position and the status of each element that differs.
-using Mark = std::function<void(std::size_t row, std::size_t col, ChangeStatus status)>;
+/// The largest status of each row and of each column.
+struct Statuses {
+  std::vector<ChangeStatus> rows, cols;
 
-void compare_rows(const Rows& a, const Rows& b, bool matrix, WeightChange& result, const Mark& mark) {
-  std::vector<float> row_a(a.cols), row_b(a.cols);
-  double squares = 0, squares_a = 0, squares_b = 0;
-  const auto differ = [](float x, float y) {
-    return std::bit_cast<std::uint32_t>(x) != std::bit_cast<std::uint32_t>(y) && !(x == 0 && y == 0);
-  };
-  for (std::size_t r = 0; r < a.rows; ++r) {
-    a.read(r, row_a);
-    b.read(r, row_b);
-    for (std::size_t c = 0; c < a.cols; ++c) {
-      const double x = double{row_a[c]}, y = double{row_b[c]};
-      squares_a += x * x;
-      squares_b += y * y;
-      if (!differ(row_a[c], row_b[c])) continue;
-      ++result.elements;
-      squares += (y - x) * (y - x);
-      result.largest = std::isfinite(y - x) ? std::max(result.largest, std::abs(y - x)) : kUndefined;
-    }
-  }
-  if (result.elements == 0) return;
-  result.change = relative_change(std::sqrt(squares), std::sqrt(squares_a), std::sqrt(squares_b));
+  Statuses(std::size_t row_count, std::size_t col_count)
+      : rows(row_count, ChangeStatus::identical), cols(col_count, ChangeStatus::identical) {}
+};
 
-  const Precision of_a = precision_of(a), of_b = precision_of(b);
-  // Rounding does not change numbers that are stored with this precision already. But float32 numbers can be
-  // computed in another order, and blocks can have other grids.
-  const bool rounded = of_a != of_b || of_a == Precision::f32 || of_a == Precision::blocks;
-  std::vector<double> errors_a(a.cols), errors_b(a.cols);
+bool differ(float x, float y) {
+  return std::bit_cast<std::uint32_t>(x) != std::bit_cast<std::uint32_t>(y) && !(x == 0 && y == 0);
+}
+
+bool all_equal(const Rows& a, const Rows& b, Workers& workers) {
+  std::atomic<bool> equal = true;
+  workers.pool.run(tiles_of(a), [&](std::size_t tile, std::size_t worker) {
+    if (!equal) return;
+    Workers::Room& room = workers.rooms[worker];
+    const MatrixView<const float> x = tile_of(a, tile, room.a), y = tile_of(b, tile, room.b);
+    for (std::size_t r = 0; r < x.rows; ++r)
+      if (!std::ranges::equal(x.row(r), y.row(r), std::not_fn(differ))) equal = false;
+  });
+  return equal;
+}
+
+/// The differences of the rows of one tile.
+struct TileChange {
+  std::uint64_t elements = 0;
+  double squares = 0, squares_a = 0, squares_b = 0;  // of b - a, a and b
+  double largest = 0;
   double noise = 0;  // sum of the variances of the rounding errors
-  OwnedMatrix<double> difference(matrix ? a.rows : 0, matrix ? a.cols : 0);
-  result.status = ChangeStatus::rounding;
+  Statuses statuses{0, 0};
+};
+
+/// Compares the rows of two tiles. Numbers that differ by no more than their rounding errors are `rounding`
+/// if `rounded` is true.
+TileChange change_of(MatrixView<const float> a, MatrixView<const float> b, Precision of_a, Precision of_b,
+                     bool rounded) {
+  TileChange result;
+  result.statuses = Statuses(a.rows, a.cols);
+  std::vector<double> errors_a(a.cols), errors_b(a.cols);
   for (std::size_t r = 0; r < a.rows; ++r) {
-    a.read(r, row_a);
-    b.read(r, row_b);
+    const std::span<const float> row_a = a.row(r), row_b = b.row(r);
     rounding_errors(of_a, row_a, errors_a);
     rounding_errors(of_b, row_b, errors_b);
-    for (std::size_t c = 0; c < a.cols; ++c) {
-      noise += (errors_a[c] * errors_a[c] + errors_b[c] * errors_b[c]) / 3;
-      const double change = double{row_b[c]} - double{row_a[c]};
-      if (matrix) difference(r, c) = change;
+    for (std::size_t c = 0; c < row_a.size(); ++c) {
+      const double x = double{row_a[c]}, y = double{row_b[c]}, change = y - x;
+      result.squares_a += x * x;
+      result.squares_b += y * y;
+      result.noise += (errors_a[c] * errors_a[c] + errors_b[c] * errors_b[c]) / 3;
       if (!differ(row_a[c], row_b[c])) continue;
+      ++result.elements;
+      result.squares += change * change;
+      result.largest = std::isfinite(change) ? std::max(result.largest, std::abs(change)) : kUndefined;
       const bool small = rounded && std::abs(change) <= errors_a[c] + errors_b[c];
       const ChangeStatus status = small ? ChangeStatus::rounding : ChangeStatus::changed;
-      result.status = std::max(result.status, status);
-      mark(r, c, status);
+      result.statuses.rows[r] = std::max(result.statuses.rows[r], status);
+      result.statuses.cols[c] = std::max(result.statuses.cols[c], status);
     }
   }
-  if (!matrix || result.status != ChangeStatus::changed || !linalg::all_finite(difference.values())) return;
+  return result;
+}
+
+/// Returns whether b - a may have a rank of at most kLargestLowRank, up to rounding errors: a part of it then
+/// has no more, so that its other singular values are rounding errors too. The part is small, so that most
+/// changes are recognised in little time.
+bool may_have_low_rank(const Rows& a, const Rows& b, double noise, Workers::Room& room) {
+  constexpr std::size_t sampled = 128;
+  if (std::min(a.rows, a.cols) <= sampled) return true;
+  OwnedMatrix<double> part(sampled, sampled);
+  for (std::size_t i = 0; i < sampled / kTile; ++i) {
+    const std::size_t tile = i * (a.rows / kTile) / (sampled / kTile);
+    const MatrixView<const float> x = tile_of(a, tile, room.a), y = tile_of(b, tile, room.b);
+    for (std::size_t r = 0; r < kTile; ++r) {
+      for (std::size_t c = 0; c < sampled; ++c) {
+        const std::size_t from = c * a.cols / sampled;
+        part(i * kTile + r, c) = double{y(r, from)} - double{x(r, from)};
+      }
+    }
+  }
+  const std::vector<double> values = linalg::singular_values(part.view());
+  const double share = static_cast<double>(sampled * sampled) / static_cast<double>(a.rows * a.cols);
+  const double rest = norm(std::span(values).subspan(kLargestLowRank));
+  return rest * rest <= 16 * noise * share;
+}
+
+/// Returns the rank of b - a if it is at most kLargestLowRank up to rounding errors, whose variances have the
+/// sum `noise`.
+std::optional<std::size_t> low_rank(const Rows& a, const Rows& b, double noise, Workers& workers) {
+  if (!may_have_low_rank(a, b, noise, workers.rooms.front())) return std::nullopt;
+  OwnedMatrix<double> difference(a.rows, a.cols);
+  workers.pool.run(tiles_of(a), [&](std::size_t tile, std::size_t worker) {
+    Workers::Room& room = workers.rooms[worker];
+    const MatrixView<const float> x = tile_of(a, tile, room.a), y = tile_of(b, tile, room.b);
+    for (std::size_t r = 0; r < x.rows; ++r) {
+      for (std::size_t c = 0; c < x.cols; ++c)
+        difference(tile * kTile + r, c) = double{y(r, c)} - double{x(r, c)};
+    }
+  });
   // The singular values of a matrix of independent errors are at most about this large (Marchenko and
   // Pastur).
   const auto rows = static_cast<double>(a.rows), cols = static_cast<double>(a.cols);
@@ -181,31 +261,78 @@ void compare_rows(const Rows& a, const Rows& b, bool matrix, WeightChange& resul
   const linalg::LeadingValues found = linalg::leading_singular_values(difference.view(), kLargestLowRank);
   const auto above = static_cast<std::size_t>(
       std::ranges::count_if(found.values, [&](double value) { return value > edge; }));
-  if (above > 0 && above < kLargestLowRank && found.rest * found.rest <= 4 * noise) result.rank = above;
+  if (above == 0 || above >= kLargestLowRank || found.rest * found.rest > 4 * noise) return std::nullopt;
+  return above;
+}
+
+Statuses compare_rows(const Rows& a, const Rows& b, bool matrix, WeightChange& result, Workers& workers) {
+  Statuses statuses(a.rows, a.cols);
+  if (all_equal(a, b, workers)) return statuses;
+  const Precision of_a = precision_of(a, workers), of_b = precision_of(b, workers);
+  // Rounding does not change numbers that are stored with this precision already. But float32 numbers can be
+  // computed in another order, and blocks can have other grids.
+  const bool rounded = of_a != of_b || of_a == Precision::f32 || of_a == Precision::blocks;
+  std::vector<TileChange> tiles(tiles_of(a));
+  workers.pool.run(tiles.size(), [&](std::size_t tile, std::size_t worker) {
+    Workers::Room& room = workers.rooms[worker];
+    tiles[tile] = change_of(tile_of(a, tile, room.a), tile_of(b, tile, room.b), of_a, of_b, rounded);
+  });
+  TileChange all;
+  for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
+    const TileChange& each = tiles[tile];
+    all.elements += each.elements;
+    all.squares += each.squares;
+    all.squares_a += each.squares_a;
+    all.squares_b += each.squares_b;
+    all.noise += each.noise;
+    all.largest = std::isnan(each.largest) ? each.largest : std::max(each.largest, all.largest);
+    std::ranges::copy(each.statuses.rows, statuses.rows.begin() + static_cast<std::ptrdiff_t>(tile * kTile));
+    for (std::size_t c = 0; c < a.cols; ++c)
+      statuses.cols[c] = std::max(statuses.cols[c], each.statuses.cols[c]);
+  }
+  result.elements = all.elements;
+  result.largest = all.largest;
+  result.change = relative_change(std::sqrt(all.squares), std::sqrt(all.squares_a), std::sqrt(all.squares_b));
+  result.status = std::ranges::max(statuses.rows);
+  if (matrix && result.status == ChangeStatus::changed && std::isfinite(all.squares))
+    result.rank = low_rank(a, b, all.noise, workers);
+  return statuses;
 }
 
 Rows rows_of(const model::StoredMatrix& matrix, std::vector<std::size_t> order = {}) {
   const MatrixView<const float> values = matrix.values;
   const bool by_rows = matrix.orientation == model::Orientation::out_in;
   return {matrix.out(), matrix.in(),
-          [values, by_rows, order = std::move(order)](std::size_t row, std::span<float> to) {
-            const std::size_t from = order.empty() ? row : order[row];
-            for (std::size_t c = 0; c < to.size(); ++c) to[c] = by_rows ? values(from, c) : values(c, from);
+          [values, by_rows, order = std::move(order)](std::size_t first, MatrixView<float> to) {
+            std::array<std::size_t, kTile> from{};
+            for (std::size_t r = 0; r < to.rows; ++r)
+              from.at(r) = order.empty() ? first + r : order[first + r];
+            if (by_rows) {
+              for (std::size_t r = 0; r < to.rows; ++r)
+                std::ranges::copy(values.row(from.at(r)), to.row(r).begin());
+              return;
+            }
+            for (std::size_t c = 0; c < to.cols; ++c) {
+              for (std::size_t r = 0; r < to.rows; ++r) to(r, c) = values(c, from[r]);
+            }
           }};
 }
 Rows rows_of(std::span<const float> vector, std::vector<std::size_t> order = {}) {
-  return {1, vector.size(), [vector, order = std::move(order)](std::size_t, std::span<float> to) {
-            for (std::size_t c = 0; c < to.size(); ++c) to[c] = vector[order.empty() ? c : order[c]];
+  return {1, vector.size(), [vector, order = std::move(order)](std::size_t, MatrixView<float> to) {
+            for (std::size_t c = 0; c < to.cols; ++c) to(0, c) = vector[order.empty() ? c : order[c]];
           }};
 }
 Rows rows_of(MatrixView<const float> table) {
-  return {table.rows, table.cols,
-          [table](std::size_t row, std::span<float> to) { std::ranges::copy(table.row(row), to.begin()); }};
+  return {table.rows, table.cols, [table](std::size_t first, MatrixView<float> to) {
+            for (std::size_t r = 0; r < to.rows; ++r)
+              std::ranges::copy(table.row(first + r), to.row(r).begin());
+          }};
 }
 Rows rows_of(const model::LookupTable& table) {
   if (!table.present()) return {};
-  return {table.rows(), table.width(),
-          [&table](std::size_t row, std::span<float> to) { table.row(row, to); }};
+  return {table.rows(), table.width(), [&table](std::size_t first, MatrixView<float> to) {
+            for (std::size_t r = 0; r < to.rows; ++r) table.row(first + r, to.row(r));
+          }};
 }
 
 /// Returns the dimensions of a head in the order that they have with RotaryPairing::half.
@@ -234,7 +361,7 @@ std::vector<std::size_t> order_of_outputs(const model::AttentionConfig& config, 
 /// Compares the weights of both models in the order of the model.
 class WeightComparer {
  public:
-  WeightComparer(const model::Model& a, const model::Model& b) : a_(a), b_(b) {}
+  WeightComparer(const model::Model& a, const model::Model& b, Pool& pool) : a_(a), b_(b), workers_(pool) {}
 
   /// The largest status of each slice of a projection in a layer, by projection.
   using SliceStatus = std::array<std::vector<ChangeStatus>, kAllProjections.size()>;
@@ -265,9 +392,10 @@ class WeightComparer {
                                                            : of_a.kv_heads;
       std::vector<ChangeStatus>& status = slices.at(static_cast<std::size_t>(which));
       status.assign(count, ChangeStatus::identical);
-      const auto mark = [&](std::size_t row, std::size_t col, ChangeStatus found) {
-        ChangeStatus& slice = status.at((output ? col : row) / width);
-        slice = std::max(slice, found);
+      // Merges the statuses of rows or columns, whose slices have `width` of them.
+      const auto merge = [&](const std::vector<ChangeStatus>& found) {
+        for (std::size_t i = 0; i < found.size(); ++i)
+          status.at(i / width) = std::max(status.at(i / width), found[i]);
       };
       std::vector<std::size_t> order_a, order_b;
       if (rotated && of_a.rotary != nullptr && of_b.rotary != nullptr &&
@@ -279,18 +407,20 @@ class WeightComparer {
       const std::string name = kNames.at(static_cast<std::size_t>(which));
       if (x.factorised() || y.factorised()) {
         // The slices of a product of two matrices are compared as circuits, not as elements.
-        const auto all = [&](std::size_t, std::size_t, ChangeStatus found) {
-          for (ChangeStatus& slice : status) slice = std::max(slice, found);
-        };
-        add(name + ".first", index, rows_of(x.first), rows_of(y.first), true, all);
-        add(name + ".last", index, rows_of(x.last()), rows_of(y.last()), true, all);
+        for (const Statuses& found :
+             {add(name + ".first", index, rows_of(x.first), rows_of(y.first), true),
+              add(name + ".last", index, rows_of(x.last()), rows_of(y.last()), true)}) {
+          const ChangeStatus all =
+              found.rows.empty() ? ChangeStatus::identical : std::ranges::max(found.rows);
+          for (ChangeStatus& slice : status) slice = std::max(slice, all);
+        }
       } else if (x.present() && y.present()) {
-        add(name, index, rows_of(x.last(), order_a), rows_of(y.last(), order_b), true, mark);
+        const Statuses found = add(name, index, rows_of(x.last(), order_a), rows_of(y.last(), order_b), true);
+        merge(output ? found.cols : found.rows);
       }
-      const auto bias = [&](std::size_t, std::size_t col, ChangeStatus found) {
-        if (!output) mark(col, 0, found);
-      };
-      add(name + ".bias", index, rows_of(x.bias, order_a), rows_of(y.bias, order_b), false, bias);
+      const Statuses bias =
+          add(name + ".bias", index, rows_of(x.bias, order_a), rows_of(y.bias, order_b), false);
+      if (!output) merge(bias.cols);
     };
     projection(Projection::query, a.query, b.query);
     projection(Projection::key, a.key, b.key);
@@ -340,11 +470,10 @@ class WeightComparer {
   [[nodiscard]] std::vector<WeightChange>& changes() { return changes_; }
 
  private:
-  void add(
-      std::string name, std::optional<std::size_t> layer, const Rows& a, const Rows& b, bool matrix,
-      const Mark& mark = [](std::size_t, std::size_t, ChangeStatus) {}) {
+  Statuses add(std::string name, std::optional<std::size_t> layer, const Rows& a, const Rows& b,
+               bool matrix) {
     const auto size = [](const Rows& of) { return of.rows * of.cols; };
-    if (size(a) == 0 && size(b) == 0) return;
+    if (size(a) == 0 && size(b) == 0) return {0, 0};
     if (a.rows != b.rows || a.cols != b.cols)
       fail(Status::bad_input, "{} and {}: {}{}: shapes [{}, {}] and [{}, {}]; need models of the same shape",
            escaped(a_.name()), escaped(b_.name()),
@@ -354,7 +483,7 @@ class WeightComparer {
     change.name = std::move(name);
     change.layer = layer;
     change.shape = matrix ? Shape{a.cols, a.rows} : a.rows == 1 ? Shape{a.cols} : Shape{a.rows, a.cols};
-    compare_rows(a, b, matrix, change, mark);
+    return compare_rows(a, b, matrix, change, workers_);
   }
   void linear(const std::string& name, std::optional<std::size_t> layer, const model::Linear& a,
               const model::Linear& b) {
@@ -374,68 +503,74 @@ class WeightComparer {
 
   const model::Model& a_;
   const model::Model& b_;
+  Workers workers_;
   std::vector<WeightChange> changes_;
 };
 
-/// Stacks the rows of two matrices: the columns of [x y].
-OwnedMatrix<double> stacked(const OwnedMatrix<double>& x, const OwnedMatrix<double>& y) {
-  OwnedMatrix<double> all(x.rows() + y.rows(), x.cols());
-  std::ranges::copy(x.values(), all.values().begin());
-  std::ranges::copy(y.values(), all.values().begin() + static_cast<std::ptrdiff_t>(x.values().size()));
-  return all;
-}
+/// The transposed part of a projection that belongs to a head [width, dimension], and its factors; nullopt if
+/// a weight is not finite.
+struct HeadPart {
+  OwnedMatrix<double> columns;
+  std::optional<linalg::RowFactors> factors;
+
+  explicit HeadPart(OwnedMatrix<double> given) : columns(std::move(given)) {
+    if (linalg::all_finite(columns.values())) factors = linalg::row_factors(columns.view());
+  }
+};
+
 OwnedMatrix<double> difference_of(const OwnedMatrix<double>& b, const OwnedMatrix<double>& a) {
   OwnedMatrix<double> difference = b;
   for (std::size_t i = 0; i < a.values().size(); ++i) difference.values()[i] -= a.values()[i];
   return difference;
 }
 
-std::vector<double> spectrum_of(OwnedMatrix<double> left, OwnedMatrix<double> right) {
-  return linalg::svd_of_product(left.view(), right.view(), 0).values;
+/// Returns the sum of the products of the elements of x y^T and v w^T: the product of the matrices x^T v and
+/// y^T w, element by element, added up.
+double inner(const OwnedMatrix<double>& x, const OwnedMatrix<double>& y, const OwnedMatrix<double>& v,
+             const OwnedMatrix<double>& w) {
+  return dot(linalg::product_nt(x.view(), y.view()).values(),
+             linalg::product_nt(v.view(), w.view()).values());
 }
 
-/// Returns the change of a circuit, whose transposed factors are given: B - A = L_b R_b^T - L_a R_a^T = (L_b
-/// - L_a) R_b^T + L_a (R_b - R_a)^T, which is exactly 0 if nothing changed, and is not the small difference
-/// of two large matrices.
-CircuitChange circuit_change(const OwnedMatrix<double>& left_a, const OwnedMatrix<double>& right_a,
-                             const OwnedMatrix<double>& left_b, const OwnedMatrix<double>& right_b) {
+/// Returns the singular values of left^T right.
+std::vector<double> spectrum_of(const HeadPart& left, const HeadPart& right) {
+  return linalg::singular_values(linalg::product_tn(left.factors->t.view(), right.factors->t.view()).view());
+}
+
+/// Returns the change of a circuit from A = l_a^T r_a to B = l_b^T r_b: B - A = p^T r_b + l_a^T q with p =
+/// l_b
+/// - l_a and q = r_b - r_a. Its norm is exactly 0 if nothing changed.
+CircuitChange circuit_change(const HeadPart& left_a, const HeadPart& right_a, const HeadPart& left_b,
+                             const HeadPart& right_b) {
   CircuitChange result;
-  for (const OwnedMatrix<double>* factor : {&left_a, &right_a, &left_b, &right_b})
-    if (!linalg::all_finite(factor->values())) return result;
+  for (const HeadPart* part : {&left_a, &right_a, &left_b, &right_b})
+    if (!part->factors) return result;
   const std::vector<double> a = spectrum_of(left_a, right_a), b = spectrum_of(left_b, right_b);
-  const std::vector<double> changed = spectrum_of(stacked(difference_of(left_b, left_a), left_a),
-                                                  stacked(right_b, difference_of(right_b, right_a)));
+  const OwnedMatrix<double> p = difference_of(left_b.columns, left_a.columns),
+                            q = difference_of(right_b.columns, right_a.columns);
+  const double squares = inner(p, p, right_b.columns, right_b.columns) +
+                         inner(left_a.columns, left_a.columns, q, q) +
+                         2 * inner(p, left_a.columns, right_b.columns, q);
   std::vector<double> difference(a.size());
   std::ranges::transform(b, a, difference.begin(), std::minus());
-  result.change = relative_change(norm(changed), norm(a), norm(b));
+  result.change = relative_change(std::sqrt(std::max(0.0, squares)), norm(a), norm(b));
   result.spectrum = relative_change(norm(difference), norm(a), norm(b));
   result.rank_a = linalg::effective_rank(a);
   result.rank_b = linalg::effective_rank(b);
   return result;
 }
 
-/// An orthonormal basis [rank, dimension] of the subspace of a projection; nullopt if a weight is not finite.
-std::optional<OwnedMatrix<double>> basis_of(OwnedMatrix<double> columns) {
-  if (!linalg::all_finite(columns.values())) return std::nullopt;
-  const std::size_t width = columns.rows(), dimension = columns.cols();
-  OwnedMatrix<double> unit = identity(width);
-  const linalg::ProductSvd svd = linalg::svd_of_product(columns.view(), unit.view(), width);
-  const std::size_t rank = linalg::numerical_rank(svd.values, dimension, width).value_or(0);
-  OwnedMatrix<double> basis(rank, dimension);
-  std::ranges::copy(svd.left.values().first(basis.values().size()), basis.values().begin());
-  return basis;
-}
-
-ProjectionChange projection_change(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
+ProjectionChange projection_change(const HeadPart& a, const HeadPart& b) {
   ProjectionChange result;
-  result.change = relative_change(norm(difference_of(b, a).values()), norm(a.values()), norm(b.values()));
-  const auto of_a = basis_of(a), of_b = basis_of(b);
-  if (!of_a || !of_b) return result;
-  result.rank_a = of_a->rows();
-  result.rank_b = of_b->rows();
-  const bool same = std::ranges::equal(a.values(), b.values());
-  result.angles =
-      same ? std::vector<double>(of_a->rows(), 0.0) : linalg::principal_angles(of_a->view(), of_b->view());
+  result.change = relative_change(norm(difference_of(b.columns, a.columns).values()),
+                                  norm(a.columns.values()), norm(b.columns.values()));
+  if (!a.factors || !b.factors) return result;
+  result.rank_a = a.factors->rank;
+  result.rank_b = b.factors->rank;
+  const bool same = std::ranges::equal(a.columns.values(), b.columns.values());
+  result.angles = same ? std::vector<double>(*result.rank_a, 0.0)
+                       : linalg::principal_angles(a.factors->u.view().row_range(0, *result.rank_a),
+                                                  b.factors->u.view().row_range(0, *result.rank_b));
   return result;
 }
 
@@ -466,11 +601,11 @@ constexpr double kLargestOfMoved = 0.02;
 
 void compare_head(const model::AttentionConfig& of_a, const LayerFactors& a,
                   const model::AttentionConfig& of_b, const LayerFactors& b, HeadChange& change) {
-  std::array<std::optional<OwnedMatrix<double>>, kAllProjections.size()> x, y;
+  std::array<std::optional<HeadPart>, kAllProjections.size()> x, y;
   for (std::size_t p = 0; p < kAllProjections.size(); ++p) {
     if (!a.at(p) || !b.at(p)) continue;
-    x.at(p) = columns_of(*a.at(p), of_a, kAllProjections.at(p), change.head.head);
-    y.at(p) = columns_of(*b.at(p), of_b, kAllProjections.at(p), change.other.head);
+    x.at(p).emplace(columns_of(*a.at(p), of_a, kAllProjections.at(p), change.head.head));
+    y.at(p).emplace(columns_of(*b.at(p), of_b, kAllProjections.at(p), change.other.head));
     change.projections.at(p) = projection_change(*x.at(p), *y.at(p));
   }
   if (x[0] && x[1]) change.qk = circuit_change(*x[0], *x[1], *y[0], *y[1]);
@@ -514,7 +649,7 @@ ModelChanges compare_weights(const model::Model& a, const model::Model& b,
          "behaviour is compared",
          escaped(a.name()), escaped(b.name()), *difference);
   ModelChanges changes;
-  WeightComparer comparer(a, b);
+  WeightComparer comparer(a, b, pool);
   comparer.embedding(*a.embedding(), *b.embedding(), "");
   if (a.config().decoder && b.config().decoder)
     comparer.embedding(*a.target_embedding(), *b.target_embedding(), "decoder ");
