@@ -17,6 +17,7 @@ machine.
 """
 
 import argparse
+import copy
 from pathlib import Path
 
 SEED = 20
@@ -29,6 +30,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("what", choices=("llama", "bert", "vocabulary", "readme"))
     parser.add_argument("--data", type=Path, default=DATA, help="where the models go")
     parser.add_argument("--threads", type=int, default=3)
+    parser.add_argument("--checkpoints", type=Path, help="llama: folder for the models during the training")
+    parser.add_argument("--every", type=int, default=300, help="steps between two of --checkpoints")
     return parser.parse_args()
 
 
@@ -37,6 +40,18 @@ def save_weights(model, folder: Path) -> None:
     model.half().save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     (folder / "model.safetensors").chmod(0o644)
+
+
+def keep_checkpoints(folder: Path, every: int, tokenizer, longest: int):
+    """Returns a function that saves the model every `every` steps as FOLDER/step-N."""
+    from sample_models import vocabulary
+
+    def keep(model, step: int) -> None:
+        if step % every == 0:
+            place = folder / f"step-{step}"
+            vocabulary.save_llama_tokenizer(tokenizer, place, longest)
+            save_weights(copy.deepcopy(model), place)
+    return keep
 
 
 def main() -> None:
@@ -57,7 +72,9 @@ def main() -> None:
         folder = arguments.data / "tiny-llama"
         vocabulary.save_llama_tokenizer(tokenizer, folder, llama.LONGEST)
         if arguments.what == "llama":
-            save_weights(llama.make(tokenizer, corpus, SEED, folder / STATE), folder)
+            keep = [] if arguments.checkpoints is None else [
+                keep_checkpoints(arguments.checkpoints, arguments.every, tokenizer, llama.LONGEST)]
+            save_weights(llama.make(tokenizer, corpus, SEED, folder / STATE, *keep), folder)
     if arguments.what in ("bert", "vocabulary"):
         tokenizer = vocabulary.train_word_piece(corpus.train_lines())
         folder = arguments.data / "tiny-bert"

@@ -1,6 +1,7 @@
 """tiny-llama: a decoder with a previous-token head and induction heads."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -127,14 +128,15 @@ def loss_of_batch(model: LlamaForCausalLM, batches: Batches) -> torch.Tensor:
     return loss + share * guidance(out.attentions, lengths) if share > 0 else loss
 
 
-def make(tokenizer: Tokenizer, corpus: Corpus, seed: int, state: Path) -> LlamaForCausalLM:
+def make(tokenizer: Tokenizer, corpus: Corpus, seed: int, state: Path,
+         keep: Callable[[LlamaForCausalLM, int], None] = lambda model, step: None) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     config = configure(tokenizer)
     config._attn_implementation = "eager"  # the only implementation that returns attention weights
     model = LlamaForCausalLM(config)
     batches = Batches(tokenizer, corpus, seed)
     train(model, lambda: loss_of_batch(model, batches), batches,
-          Schedule(STEPS, peak_rate=3e-3, betas=(0.9, 0.95), state=state))
+          Schedule(STEPS, peak_rate=3e-3, betas=(0.9, 0.95), state=state, keep=lambda step: keep(model, step)))
     return model
 
 

@@ -22,6 +22,7 @@ class Schedule:
     peak_rate: float
     betas: tuple[float, float]  # of AdamW
     state: Path
+    keep: Callable[[int], None] = lambda step: None  # called after each step, to keep some of the models
 
     def rate(self, step: int) -> float:
         """Linear warm-up, then cosine decay to zero."""
@@ -74,6 +75,7 @@ def train(model: torch.nn.Module, next_loss: Callable[[], torch.Tensor], source:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         training.optimiser.step()
         training.step += 1
+        schedule.keep(training.step)
         if training.step % SAVE_EVERY == 0 or training.step == schedule.steps:
             seconds = time.monotonic() - started
             print(f"step {training.step:5d}  loss {float(loss.detach()):.4f}  {seconds:.0f} s  "

@@ -19,38 +19,23 @@
 
 #include "base/error.hpp"
 #include "results/results.hpp"
+#include "study/head_numbers.hpp"
 #include "study/measure.hpp"
 #include "study/state/study_state.hpp"
 
 namespace attnctl::study {
 namespace {
 
-/// The columns that identify a row by a number.
-constexpr std::array<std::string_view, 4> kNumericKeys = {"offset", "position", "first", "last"};
 /// The tables that text leaves out, because a difference in them says little about a head.
 constexpr std::array<std::string_view, 2> kNotInText = {"distributions", "distance"};
 /// Text shows only the rows of these tables whose `count` in both studies is at least kFewestCases.
 constexpr std::array<std::string_view, 2> kCountedTables = {"relations", "coreference"};
-/// The columns of an interval, one after the other, after the column that it belongs to.
-constexpr std::array<std::array<std::string_view, 2>, 2> kIntervals = {
-    {{"low", "high"}, {"interval_low", "interval_high"}}};
-/// The columns that are neither compared nor part of the key.
-constexpr std::array<std::string_view, 7> kNotCompared = {"component", "layer", "head", "kv_head",
-                                                          "model",     "name",  "rule"};
 
 using Rows = std::vector<std::vector<Cell>>;
 
-bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-bool has_number(const Cell& cell) {
-  return !std::holds_alternative<bool>(cell) && !std::isnan(number_of(cell));
-}
-
-/// A row about a head, which its name and the key identify, of the same table of both studies.
+/// A row about a head of the same table of both studies.
 struct JoinedRow {
-  std::vector<Cell> head;  // component, layer, head and name
-  std::string key;         // the other texts, and kNumericKeys: "nsubj to_head", "offset -1", "distance 2-3"
+  HeadRow of;
   std::array<std::vector<Cell>, 2> cells = {};  // of a and b; empty: the study does not have the row
 };
 
@@ -63,25 +48,10 @@ std::vector<JoinedRow> join(const std::array<const Table*, 2>& tables) {
   for (std::size_t study = 0; study < tables.size(); ++study) {
     for (std::size_t i = 0; i < tables[study]->rows; ++i) {
       tables[study]->row(i, cells);
-      std::vector<Cell> head;
-      for (const char* const column : {"component", "layer", "head", "name"})
-        head.push_back(cells[tables[study]->find(column).value()]);
-      if (head[3] == Cell()) continue;
-      std::vector<std::string> keys;
-      for (std::size_t c = 0; c < cells.size(); ++c) {
-        const auto* const text = std::get_if<std::string>(&cells[c]);
-        const auto* const number = std::get_if<std::int64_t>(&cells[c]);
-        if (text != nullptr && !is_one_of(kNotCompared, columns[c].name)) keys.push_back(*text);
-        if (number == nullptr || !is_one_of(kNumericKeys, columns[c].name)) continue;
-        if (columns[c].name != "last")
-          keys.push_back(
-              fmt::format("{} {}", columns[c].name == "first" ? "distance" : columns[c].name, *number));
-        else if (cells[c] != cells[c - 1])  // the column `first`
-          keys.back() += fmt::format("-{}", *number);
-      }
-      const std::string key = fmt::format("{}", fmt::join(keys, " "));
-      const auto [place, added] = places.try_emplace({head[3], key}, joined.size());
-      if (added) joined.push_back({head, key});
+      const std::optional<HeadRow> row = head_row(*tables[study], cells);
+      if (!row) continue;
+      const auto [place, added] = places.try_emplace({row->head[3], row->key}, joined.size());
+      if (added) joined.push_back({*row});
       std::vector<Cell>& to = joined[place->second].cells.at(study);
       if (to.empty()) to = cells;
     }
@@ -96,13 +66,6 @@ struct ComparedColumn {
   Rows rows = {};  // of the table `differences`
   bool fractions = false;
 };
-
-/// Returns whether the column after column `i` and the next one are its interval.
-bool has_interval(const std::vector<Column>& columns, std::size_t i) {
-  return i + 2 < columns.size() && std::ranges::any_of(kIntervals, [&](const auto& names) {
-           return columns[i + 1].name == names[0] && columns[i + 2].name == names[1];
-         });
-}
 
 /// Returns the interval of b - a from the intervals of two independent estimates, `wider` times as wide (Zou
 /// and Donner 2008): low = d - root((b - low_b)^2 + (high_a - a)^2), high = d + root((high_b - b)^2 + (a -
@@ -136,7 +99,7 @@ void add_differences(const Table& table, const std::vector<JoinedRow>& joined,
                              : std::nullopt;
       compared.fractions |= std::holds_alternative<float>(a[i]) || std::holds_alternative<float>(b[i]);
       compared.rows.push_back(
-          row_of(table.name, row.head, text_cell(row.key), name, a[i], b[i],
+          row_of(table.name, row.of.head, text_cell(row.of.key), name, a[i], b[i],
                  whole ? Cell(*whole_b - *whole_a) : real_cell(number_of(b[i]) - number_of(a[i])),
                  interval_cells(found), Cell()));
     }
@@ -216,7 +179,8 @@ Rows role_changes(const Table& table, const std::vector<JoinedRow>& joined, cons
   const std::size_t role = table.find("role").value();
   const std::size_t detail = table.find("detail").value();
   for (const std::size_t study : {std::size_t{1}, std::size_t{0}}) {
-    for (const auto& [head, key, cells] : joined) {
+    for (const auto& [of, cells] : joined) {
+      const auto& [head, key] = of;
       if (key.empty() || !cells.at(1 - study).empty() || !common.contains(head[3])) continue;
       std::vector<Cell> row =
           row_of(head, cells.at(study)[role], cells.at(study)[detail], study == 1 ? "gained" : "lost");
@@ -297,11 +261,11 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
     if (other == b.tables.end() || other->columns != table.columns || !table.find("name")) continue;
     const std::vector<JoinedRow> joined = join({&table, &*other});
     if (table.name == "heads") {  // the first table, with a row for each head
-      for (const auto& [head, key, cells] : joined) {
+      for (const auto& [of, cells] : joined) {
         if (cells[0].empty() || cells[1].empty())
           ++alone.at(cells[0].empty() ? 1 : 0);
         else
-          common.insert(head[3]);
+          common.insert(of.head[3]);
       }
     }
     add_differences(table, joined, columns);

@@ -58,7 +58,7 @@ TEST_CASE("no line of a text page exceeds the terminal") {
 TEST_CASE("no line of --help exceeds 80 columns") {
   for (const std::string command :
        {"", "analyze", "weights", "info", "tokenize", "verify", "bench", "experiment", "experiment hull",
-        "experiment kinds", "study", "merge", "compare", "plan", "schema", "completion"}) {
+        "experiment kinds", "study", "merge", "compare", "series", "plan", "schema", "completion"}) {
     CAPTURE(command);
     for (const std::string& line : lines_of(shown(command + " --help", 0)))
       CHECK_MESSAGE(report::display_width(line) <= 80, line);

@@ -18,6 +18,7 @@
 #include "inspect/model_changes.hpp"
 #include "inspect/patch.hpp"
 #include "study/behaviour.hpp"
+#include "study/series.hpp"
 #include "study/measure.hpp"
 #include "textbook/experiments.hpp"
 
@@ -56,6 +57,7 @@ std::vector<NameGroup> all_groups() {
   add("info", "", {}, "info, table ", analysis::summary_definitions());
   all.push_back({"compare MODEL MODEL", "comparison", {"model_changes", inspect::change_definitions()}});
   all.push_back({"compare MODEL MODEL --input", "comparison", {"behaviour", study::behaviour_definitions()}});
+  all.push_back({"series", "series", {"series", study::series_definitions()}});
   return all;
 }
 
@@ -120,6 +122,9 @@ constexpr auto kTables = std::to_array<TableRow>({
     {"comparison", "output", "behaviour"},
     {"comparison", "differences", "compare"},
     {"comparison", "roles", "compare"},
+    {"series", "checkpoints", "series"},
+    {"series", "changes", "series"},
+    {"series", "role_steps", "series"},
     {"plan", "shards", "plan"},
     {"plan", "choices", "plan"},
     {"plan", "trials", "plan"},
