@@ -35,7 +35,7 @@ struct SeriesOptions : StudyScope {
 };
 
 /// A checkpoint of the series, and the file that keeps its study; empty: none.
-struct Member {
+struct SeriesMember {
   std::string model;
   std::int64_t step = 0;
   std::string state;
@@ -57,15 +57,15 @@ std::vector<std::string> watched_models(const std::string& folder) {
 
 /// Returns the checkpoints by step. If a name has no number, or two have the same one, the steps are 0, 1,
 /// ... in the order given.
-std::vector<Member> members_of(const SeriesOptions& options) {
-  std::vector<Member> members;
+std::vector<SeriesMember> members_of(const SeriesOptions& options) {
+  std::vector<SeriesMember> members;
   std::set<std::int64_t> steps;
   std::set<std::string> states;
   bool numbered = true;
   const auto add = [&](const std::string& model) {
     const auto step = study::step_in_name(model);
     numbered = numbered && step && steps.insert(*step).second;
-    Member& member = members.emplace_back(Member{model, step.value_or(0), {}});
+    SeriesMember& member = members.emplace_back(SeriesMember{model, step.value_or(0), {}});
     if (!options.keep) return;
     const fs::path path = fs::path(model).lexically_normal();
     const fs::path name = path.has_filename() ? path.filename() : path.parent_path().filename();
@@ -80,22 +80,22 @@ std::vector<Member> members_of(const SeriesOptions& options) {
     for (const std::string& model : watched_models(*options.watch)) add(model);
   for (std::size_t i = 0; !numbered && i < members.size(); ++i)
     members[i].step = static_cast<std::int64_t>(i);
-  std::ranges::stable_sort(members, {}, &Member::step);
+  std::ranges::stable_sort(members, {}, &SeriesMember::step);
   return members;
 }
 
-StudyScope scope_of(const SeriesOptions& options, const Member& member) {
+StudyScope scope_of(const SeriesOptions& options, const SeriesMember& member) {
   StudyScope scope = options;
   scope.model.model = member.model;
   return scope;
 }
 
-bool is_state(const Member& member) {
+bool is_state(const SeriesMember& member) {
   return study::StudyState::is_state(member.model);
 }
 
 /// Reads or computes the study of a checkpoint.
-study::StudyState study_of(const SeriesOptions& options, const Member& member, Session& session,
+study::StudyState study_of(const SeriesOptions& options, const SeriesMember& member, Session& session,
                            Warnings& warnings) {
   if (is_state(member)) {
     study::StudyState state = study::StudyState::read(member.model);
@@ -113,10 +113,10 @@ study::StudyState study_of(const SeriesOptions& options, const Member& member, S
 }
 
 /// Reads or computes the studies of all checkpoints, and writes the results.
-void write_series(const SeriesOptions& options, const std::vector<Member>& members) {
+void write_series(const SeriesOptions& options, const std::vector<SeriesMember>& members) {
   std::vector<fs::path> files;
   std::vector<OutputPath> outputs;
-  for (const Member& member : members) {
+  for (const SeriesMember& member : members) {
     if (is_state(member))
       files.emplace_back(member.model);
     else
@@ -136,7 +136,7 @@ void write_series(const SeriesOptions& options, const std::vector<Member>& membe
   std::deque<study::StudyState> states;  // the results refer to them
   std::vector<study::SeriesCheckpoint> checkpoints;
   Warnings repeated;
-  for (const Member& member : members) {
+  for (const SeriesMember& member : members) {
     Warnings& warnings = states.empty() ? session.warnings : repeated;
     states.push_back(study_of(options, member, session, warnings));
     study::require_same_study(states.back().header(), escaped(member.model), states.front().header(),
@@ -152,7 +152,7 @@ void write_series(const SeriesOptions& options, const std::vector<Member>& membe
 }
 
 void series(const SeriesOptions& options) {
-  const std::vector<Member> given = members_of(options);
+  const std::vector<SeriesMember> given = members_of(options);
   const auto states = static_cast<std::size_t>(std::ranges::count_if(given, is_state));
   if (states > 0 && (states < given.size() || options.keep || options.watch || !options.inputs.items.empty()))
     fail(Status::usage,
@@ -171,7 +171,7 @@ void series(const SeriesOptions& options) {
          "each new checkpoint");
   std::string failed;  // the last error, which is told once
   for (std::size_t known = 0;;) {
-    const std::vector<Member> members = members_of(options);
+    const std::vector<SeriesMember> members = members_of(options);
     if (members.size() > known) {
       try {
         write_series(options, members);
