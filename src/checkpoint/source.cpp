@@ -139,10 +139,18 @@ fs::path hub_cache() {
   return {};
 }
 
+/// The file with the name of the snapshot of a revision, which is "main" without "@REVISION".
+fs::path revision_file(const fs::path& model, const std::string& name) {
+  const std::size_t at = name.find('@');
+  return model / "refs" / (at == std::string::npos ? "main" : name.substr(at + 1));
+}
+
 fs::path cached_model(const std::string& name) {
-  const auto parts = split(name, '/');
+  const std::size_t at = name.find('@');
+  const auto parts = split(std::string_view(name).substr(0, at), '/');
   // The names of the Hugging Face hub have the form "org/name" or "name".
-  if (parts.size() > 2 || !std::ranges::all_of(parts, is_plain_name))
+  if (parts.size() > 2 || !std::ranges::all_of(parts, is_plain_name) ||
+      (at != std::string::npos && !is_plain_name(std::string_view(name).substr(at + 1))))
     fail(Status::environment, "{}: cannot open: No such file or directory", escaped(name));
   const fs::path cache = hub_cache();
   const fs::path model = cache / fmt::format("models--{}", fmt::join(parts, "--"));
@@ -153,14 +161,20 @@ fs::path cached_model(const std::string& name) {
          "HF_HOME); nothing is downloaded",
          name, cache.empty() ? "which is not set" : escaped_path(cache));
   }
-  const fs::path reference = model / "refs" / "main";
+  const fs::path reference = revision_file(model, name);
+  fs::path named = model / "snapshots" / reference.filename();
+  if (at != std::string::npos && fs::is_directory(named, ignored)) return named;  // NAME@COMMIT
+  if (at != std::string::npos && !path_exists(reference))
+    fail(Status::environment, "{}: the cache has no revision {}; download it first", escaped(name),
+         reference.filename().native());
   std::string commit = read_file(reference, kMaxReferenceBytes, Status::bad_input);
   commit.resize(std::min(commit.find_first_of("\r\n"), commit.size()));
   if (!is_plain_name(commit))
     refuse(escaped_path(reference), "got {}, need the name of a snapshot", in_quotes(commit));
   fs::path snapshot = model / "snapshots" / commit;
   if (!fs::is_directory(snapshot, ignored))
-    refuse(escaped_path(snapshot), "the snapshot that refs/main names is missing; download the model again");
+    refuse(escaped_path(snapshot), "the snapshot that refs/{} names is missing; download the model again",
+           reference.filename().native());
   return snapshot;
 }
 
@@ -220,7 +234,7 @@ std::vector<fs::path> checkpoint_files(const std::string& model) {
   }
   std::vector<fs::path> files = {directory / "config.json", weights};
   if (!fs::exists(model, error))
-    files.push_back(directory / "../../refs/main");  // this file selects the snapshot in the cache
+    files.push_back(revision_file(directory / "../..", model));  // it selects the snapshot in the cache
   const bool sharded = weights.native().ends_with(".index.json");
   if (one_file && !sharded) return files;
   fs::recursive_directory_iterator entry(directory, fs::directory_options::skip_permission_denied, error);

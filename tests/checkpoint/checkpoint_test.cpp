@@ -481,6 +481,32 @@ TEST_CASE("a name is looked up in the local Hugging Face cache") {
   }
 }
 
+TEST_CASE("NAME@REVISION selects a revision or a snapshot of the cache") {
+  const TempDir folder;
+  const Environment cache = only_cache("HF_HUB_CACHE", folder.path().string());
+  folder.write("models--org--name/refs/main", "abc");
+  folder.write("models--org--name/refs/step1000", "def");
+  folder.write("models--org--name/refs/gone", "123");
+  for (const char* const commit : {"abc", "def"}) {
+    folder.write(fmt::format("models--org--name/snapshots/{}/config.json", commit), kConfig);
+    folder.write(fmt::format("models--org--name/snapshots/{}/model.safetensors", commit), kWeights);
+  }
+  Warnings warnings;
+  const auto snapshot = [&](const std::string& name) {
+    return open_model_source(name, {}, warnings).directory.filename().string();
+  };
+  CHECK(snapshot("org/name") == "abc");
+  CHECK(snapshot("org/name@main") == "abc");
+  CHECK(snapshot("org/name@step1000") == "def");
+  CHECK(snapshot("org/name@def") == "def");
+  check_refusal([&] { (void)snapshot("org/name@gone"); }, Status::bad_input,
+                {"the snapshot that refs/gone names is missing"});
+  check_refusal([&] { (void)snapshot("org/name@step1"); }, Status::environment,
+                {"the cache has no revision step1"});
+  check_refusal([&] { (void)snapshot("org/name@../main"); }, Status::environment, {"cannot open"});
+  check_refusal([&] { (void)snapshot("org/name@"); }, Status::environment, {"cannot open"});
+}
+
 TEST_CASE("without a cache, a name that is no path is an error that says so") {
   const Environment cache = only_cache("HOME", "");
   Warnings warnings;
