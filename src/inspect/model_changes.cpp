@@ -138,7 +138,8 @@ void flatten(const nlohmann::ordered_json& json, const std::string& at,
     values[at] = json.dump();
     return;
   }
-  for (const auto& [key, value] : json.items()) flatten(value, at.empty() ? key : at + "/" + key, values);
+  for (const auto& [key, value] : json.items())
+    flatten(value, at.empty() ? key : fmt::format("{}/{}", at, key), values);
 }
 
 /// Returns the keys of the configurations whose values differ, and that can change what the model computes.

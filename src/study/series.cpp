@@ -334,7 +334,7 @@ ChartPage lines_page(std::span<const SeriesCheckpoint> checkpoints, const std::v
           .title = fmt::format("{}layer {}", key.empty() ? "" : key + ", ", layer), .x = "step", .y = {}};
       for (const HeadSeries* series : layers[layer]) {
         const std::string name = std::get<std::string>(series->row.head[3]);
-        chart.y.push_back(key.empty() ? name : key + " " + name);
+        chart.y.push_back(key.empty() ? name : fmt::format("{} {}", key, name));
         columns.emplace_back(chart.y.back());
         drawn.push_back(series);
       }

@@ -577,7 +577,7 @@ ProjectionChange projection_change(const HeadPart& a, const HeadPart& b) {
 /// Returns the transposed part of a projection that belongs to a head, with its dimensions in half_order().
 OwnedMatrix<double> columns_of(const CircuitFactor& factor, const model::AttentionConfig& config,
                                Projection projection, std::size_t head) {
-  const OwnedMatrix<double> stored = factor.columns(head);
+  OwnedMatrix<double> stored = factor.columns(head);
   if (projection != Projection::query && projection != Projection::key) return stored;
   const std::vector<std::size_t> order = half_order(config);
   OwnedMatrix<double> columns(stored.rows(), stored.cols());
