@@ -73,8 +73,8 @@ TEST_CASE("changes of heads are those of dense matrices in NumPy") {
     const char* name;
     const char* part;  // of the names of the attention matrices
   };
-  for (const auto& [name, part] :
-       {Case{"llama", "self_attn"}, Case{"bert", ".attention."}, Case{"gpt2", ".attn."}}) {
+  for (const Case& each : {Case{"llama", "self_attn"}, Case{"bert", ".attention."}, Case{"gpt2", ".attn."}}) {
+    const std::string name = each.name, part = each.part;
     CAPTURE(name);
     const MemoryModel a = MemoryModel::golden(name);
     MemoryModel b = a;
@@ -303,7 +303,7 @@ TEST_CASE("leading singular values of a matrix of low rank are all its singular 
     }
   }
   const std::vector<double> all = linalg::singular_values(product.view());
-  for (const std::size_t most : {6, 30}) {
+  for (const std::size_t most : {6U, 30U}) {
     const linalg::LeadingValues leading = linalg::leading_singular_values(product.view(), most);
     REQUIRE(leading.values.size() == most);
     for (std::size_t i = 0; i < most; ++i) CHECK(std::abs(leading.values[i] - all[i]) <= 1e-12 * all[0]);

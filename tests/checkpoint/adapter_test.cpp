@@ -36,9 +36,9 @@ TEST_CASE("the weights with a LoRA adapter are those that PEFT merges") {
     const char* adapter;
     const char* base;
   };
-  for (const auto& [adapter, base] :
-       {Case{"llama", "llama"}, Case{"llama-rslora", "llama"}, Case{"gpt2", "gpt2"},
-        Case{"gpt2-embedding", "gpt2"}, Case{"bert", "bert"}}) {
+  for (const auto& each : {Case{"llama", "llama"}, Case{"llama-rslora", "llama"}, Case{"gpt2", "gpt2"},
+                           Case{"gpt2-embedding", "gpt2"}, Case{"bert", "bert"}}) {
+    const std::string adapter = each.adapter, base = each.base;
     CAPTURE(adapter);
     Warnings warnings;
     checkpoint::ModelSource plain = opened(base, warnings), source = opened(base, warnings);
