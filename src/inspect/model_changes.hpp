@@ -16,8 +16,8 @@ namespace attnctl::inspect {
 [[nodiscard]] std::span<const Definition> change_definitions();
 
 struct ChangesRequest {
-  forward::Selection selection;         // heads of model a
-  std::optional<std::size_t> top = {};  // largest number of rows of a table in text
+  forward::Selection selection;              // heads of model a
+  std::optional<std::size_t> top = {};       // largest number of rows of a table in text
   std::vector<model::HeadId> partners = {};  // heads of b to compare with; empty: those of the same names
 };
 

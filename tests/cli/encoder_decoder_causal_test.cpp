@@ -223,12 +223,11 @@ TEST_CASE(
 }
 
 TEST_CASE("patch follows a path to each input of the later head that reads what the first one writes") {
-  const json document =
-      document_of({"patch", (kGoldens / "t5-old").string(), "--clean-ids", "5,9,12,7,3", "--corrupt-ids",
-                   "5,9,13,7,3", "--target-ids", "2,7,9", "--format", "json", "--path", "enc.0.0:enc.1.1",
-                   "--path", "enc.0.0:cross.1.0", "--path", "cross.0.0:cross.1.1", "--path",
-                   "cross.0.0:dec.1.0"},
-                  "patch");
+  const json document = document_of(
+      {"patch", (kGoldens / "t5-old").string(), "--clean-ids", "5,9,12,7,3", "--corrupt-ids", "5,9,13,7,3",
+       "--target-ids", "2,7,9", "--format", "json", "--path", "enc.0.0:enc.1.1", "--path",
+       "enc.0.0:cross.1.0", "--path", "cross.0.0:cross.1.1", "--path", "cross.0.0:dec.1.0"},
+      "patch");
   Words found;
   for (const json& row : document["paths"]) {
     found.push_back(row["from"].get<std::string>() + " " + row["to"].get<std::string>() + " " +

@@ -186,7 +186,8 @@ class Scene {
       const Files part = part_of(now, output);
       if (part == part_of(new_, output) || (!done && part == part_of(old_, output))) continue;
       // A kill may leave a folder of outputs that did not exist and that is still empty.
-      if (may_leave_one && output.ends_with('/') && part.size() == 1 && part.begin()->second.empty()) continue;
+      if (may_leave_one && output.ends_with('/') && part.size() == 1 && part.begin()->second.empty())
+        continue;
       if (done && command_.has_fonts && part.size() == 1 && part.begin()->second.starts_with("\x89PNG"))
         continue;
       // A checkpoint holds the blocks that are done. To continue with it must give the same results.

@@ -18,8 +18,8 @@
 #include "inspect/model_changes.hpp"
 #include "inspect/patch.hpp"
 #include "study/behaviour.hpp"
-#include "study/series.hpp"
 #include "study/measure.hpp"
+#include "study/series.hpp"
 #include "textbook/experiments.hpp"
 
 namespace attnctl::cli {

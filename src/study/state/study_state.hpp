@@ -211,8 +211,9 @@ struct ComparisonRequest {
 };
 
 /// Joins the results of two studies: the table `differences`, with each number of a head in each of their
-/// tables and, where both have one, with an interval, and, if both have the table `roles`, a table `roles` of the roles that heads gained or lost. Heads
-/// in only one study are left out, with a warning. Throws Error(bad_input) if no number is in both studies.
+/// tables and, where both have one, with an interval, and, if both have the table `roles`, a table `roles` of
+/// the roles that heads gained or lost. Heads in only one study are left out, with a warning. Throws
+/// Error(bad_input) if no number is in both studies.
 [[nodiscard]] Results compare_studies(const Results& a, const Results& b, const ComparisonRequest& request,
                                       Warnings& warnings);
 
