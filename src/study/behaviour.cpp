@@ -166,7 +166,7 @@ struct BehaviourSums {
   std::vector<PairedMean> metrics = {};  // [row_metrics()]
 
   void add_outputs(const KeptHead& a, const KeptHead& b) {
-    if (a.rows < analysis::kLeastOutputs || a.z.empty() || b.z.empty()) return;
+    if (a.rows < analysis::kLeastOutputs || a.rows != b.rows || a.z.empty() || b.z.empty()) return;
     std::vector<float> rows;
     for (std::size_t r = 0; r < a.rows; ++r) {
       rows.insert(rows.end(), a.z.begin() + offset(r * a.width), a.z.begin() + offset((r + 1) * a.width));
@@ -180,6 +180,7 @@ struct BehaviourSums {
     for (std::size_t i = 0; i < hsic.size(); ++i) hsic.at(i) += found[i];
   }
   void add_patterns(const KeptHead& a, const KeptHead& b) {
+    if (a.pattern.size() != b.pattern.size()) return;  // of different components
     std::vector<float> both = a.pattern;
     both.insert(both.end(), b.pattern.begin(), b.pattern.end());
     divergence.add({.sum = divergence_of(both), .null = 0, .rows = a.rows});
@@ -304,7 +305,10 @@ class BehaviourComparer {
 
   void add(const input::Batch& batch) {
     if (noise_.empty()) set_noise(batch);
-    const bool outputs = input_.a.config().head.present && input_.b.config().head.present;
+    const bool decodes = std::ranges::all_of(batch.sequences, [&](const input::Sequence& sequence) {
+      return sequence.target != nullptr || !(input_.a.config().decoder || input_.b.config().decoder);
+    });
+    const bool outputs = decodes && input_.a.config().head.present && input_.b.config().head.present;
     std::array<LogitRecorder, 2> logits;
     std::size_t first = 0;
     for (const forward::Selection& part : parts_of(input_.selection, batch)) {
@@ -336,11 +340,11 @@ class BehaviourComparer {
         heads_, [](const BehaviourSums& head) { return head.divergence.mean().value_or(0) > 0; });
     add_text("Heads whose patterns differ most",
              differ ? select_rows(divergences, "JS divergence", most) : Table{}, "No pattern differs.");
-    const auto noise = std::ranges::max_element(noise_, [](double x, double y) { return !(x >= y); });
-    if (differ && noise != noise_.end())
+    double noise = kUndefined;  // the largest
+    for (const double each : noise_) noise = std::fmax(noise, each);
+    if (differ && std::isfinite(noise))
       results.text.emplace_back(TextLine{
-          "",
-          fmt::format("Rounding to float32 alone changes patterns of a by at most {:.1e} nats.", *noise)});
+          "", fmt::format("Rounding to float32 alone changes patterns of a by at most {:.1e} nats.", noise)});
     add_text("Metrics that differ clearly", select_rows(clear_changes(metrics), "", most),
              "No metric of a head differs clearly.");
     if (outputs_.divergence.sentences() > 0) {
@@ -606,6 +610,7 @@ std::span<const Definition> behaviour_definitions() {
 }
 
 std::optional<std::string> behaviour_difference(const BehaviourInput& input) {
+  if (input.selection.heads.empty()) return "no head is in both models";
   const model::ModelConfig& a = input.a.config();
   const model::ModelConfig& b = input.b.config();
   const auto ids = static_cast<std::int64_t>(std::max(input.vocabulary_a.size(), input.vocabulary_b.size()));

@@ -431,6 +431,27 @@ TEST_CASE("heads of models with different shapes are compared by what they do") 
   CHECK(matched["match"]["score"].get<double>() == doctest::Approx(1));
 }
 
+TEST_CASE("without targets, encoder-decoder models are compared by the heads of their encoders") {
+  const TempDir folder;
+  const std::string ids =
+      folder.write("ids.jsonl", "{\"ids\": [5, 9, 12, 7, 3]}\n{\"ids\": [4, 8]}\n").string();
+  const std::string bart = ATTNCTL_SOURCE_DIR "/tests/golden/bart",
+                    bert = ATTNCTL_SOURCE_DIR "/tests/golden/bert";
+  const Words options = {"--input", ids, "--measures", "metrics", "--format", "json"};
+  const auto with = [&](Words words) {
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  };
+  const json document = document_of(with({bart, bart}));
+  CHECK(document["behaviour"].size() == 6);
+  for (const json& row : document["behaviour"]) CHECK(row["js_divergence"] == 0);
+  CHECK_FALSE(document.contains("output"));
+  const RunResult none = compare(with({bart, bert}));
+  CHECK(none.status == 3);
+  CHECK_MESSAGE(none.err.find("no head is in both studies") != std::string::npos, none.err);
+  CHECK(compare(with({bert, bart, "--match"})).status == 3);  // their studies have no common head
+}
+
 TEST_CASE("differences of studies have the interval of Zou and Donner, and roles their scores") {
   const TempDir folder;
   const auto study = [&](const std::string& name, const std::string& model) {
