@@ -9,29 +9,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/half.hpp"
+
 namespace attnctl {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "elements are stored in little-endian order");
-
-constexpr std::uint32_t mask(bool condition) {
-  return 0U - static_cast<std::uint32_t>(condition);
-}
-
-/// Converts a half to the bits of a float. Has no branches, so that the compiler vectorises the loop of
-/// convert_each. A subnormal half is a normal float: its fraction is combined with the exponent of 2^-14,
-/// then 2^-14 is subtracted, which is exact.
-constexpr std::uint32_t f32_bits_from_f16(std::uint16_t half) {
-  const std::uint32_t sign = (half & 0x8000U) << 16;
-  const std::uint32_t magnitude = half & 0x7FFFU;
-  const std::uint32_t shifted = magnitude << 13;
-  const auto subnormal =
-      std::bit_cast<std::uint32_t>(std::bit_cast<float>(shifted + (113U << 23)) - 0x1p-14F);
-  const std::uint32_t normal = shifted + (112U << 23);
-  const std::uint32_t is_subnormal = mask(magnitude < 0x0400U);
-  const std::uint32_t special = mask(magnitude >= 0x7C00U) & 0x7F800000U;
-  return sign | (subnormal & is_subnormal) | (normal & ~is_subnormal) | special;
-}
 
 template <typename Stored, auto value_of, typename Out>
 void convert_each(std::span<const std::byte> bytes, std::span<Out> out) {
@@ -49,7 +32,7 @@ void convert_each(std::span<const std::byte> bytes, std::span<Out> out) {
 }
 
 constexpr auto kItself = [](auto stored) { return stored; };
-constexpr auto kValueOfF16 = [](std::uint16_t bits) { return std::bit_cast<float>(f32_bits_from_f16(bits)); };
+constexpr auto kValueOfF16 = [](std::uint16_t bits) { return float_of_half(bits); };
 constexpr auto kValueOfBf16 = [](std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
 };
@@ -113,7 +96,7 @@ std::string to_string(const Shape& shape) {
 }
 
 float float_from_f16(std::uint16_t bits) {
-  return kValueOfF16(bits);
+  return float_of_half(bits);
 }
 
 void convert(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {

@@ -20,6 +20,7 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "formats/tokenizer_section.hpp"
+#include "linalg/encoded.hpp"
 
 namespace attnctl::checkpoint {
 
@@ -38,6 +39,15 @@ struct TensorInfo {
   Shape shape;
   std::string_view file = {};  // name of the tensor's file, escaped for messages; owned by the checkpoint
   std::size_t place = 0;       // index of the tensor's data in its Checkpoint; set by Checkpoint::add()
+};
+
+/// The bytes of a tensor whose numbers are not float32, as its file stores them. They are rows of blocks: row
+/// by row, without gaps, in the order of TensorInfo::shape. The last extent is the length of a row.
+struct EncodedTensor {
+  linalg::NumberEncoding encoding = linalg::NumberEncoding::f16;
+  std::span<const std::byte> bytes;
+  std::size_t head_rows = 0;  // see linalg::EncodedMatrix
+  bool transposed = false;    // the file has the transpose of the matrix: the first extent is the row length
 };
 
 /// The named tensors of a weights file of any supported format. Opening the file checks the sizes of all
@@ -62,9 +72,14 @@ class Checkpoint {
            std::uint64_t copied = 0, Load load = {}) {
     if (info.file.empty()) info.file = file.name();
     info.place = stored_.size();
+    std::optional<EncodedTensor> encoded;
+    if (!load && !bytes.empty() && info.dtype == DType::f16) encoded = {linalg::NumberEncoding::f16, bytes};
+    if (!load && !bytes.empty() && info.dtype == DType::bf16) encoded = {linalg::NumberEncoding::bf16, bytes};
     infos_.push_back(std::move(info));
-    stored_.push_back({&file, bytes, {}, {}, copied, std::move(load)});
+    stored_.push_back({&file, bytes, {}, {}, copied, std::move(load), encoded});
   }
+  /// Sets what encoded() returns for the tensor that was added last.
+  void set_encoded(const EncodedTensor& encoded) { stored_.back().encoded = encoded; }
   /// Sorts the tensors by name. Must be called after tensors were added in another order.
   void sort() { std::ranges::stable_sort(infos_, {}, &TensorInfo::name); }
 
@@ -86,6 +101,17 @@ class Checkpoint {
     stored.file->forget(stored.bytes);
     stored.lent.reset();
     std::vector<std::byte>().swap(stored.copy);
+  }
+  /// Returns the stored bytes of tensors()[index], if they are encoded and need no check or conversion of the
+  /// whole tensor: those of GGUF files, and float16 and bfloat16 in files that are mapped as they are. Does
+  /// not read them.
+  [[nodiscard]] const std::optional<EncodedTensor>& encoded(std::size_t index) const {
+    return stored_[infos_.at(index).place].encoded;
+  }
+  /// Frees the memory of `part`, a part of the stored bytes of tensors()[index]. The bytes stay valid: the
+  /// operating system reads them from the file again when they are used.
+  void forget_stored(std::size_t index, std::span<const std::byte> part) const {
+    stored_[infos_.at(index).place].file->forget(part);
   }
   /// Frees the memory of `part`, a part of the bytes of tensor(index), if the bytes are in a mapped file. The
   /// bytes stay valid: the operating system reads them from the file again when they are used.
@@ -117,6 +143,7 @@ class Checkpoint {
     std::vector<std::byte> copy;
     std::uint64_t copied = 0;
     Load load;
+    std::optional<EncodedTensor> encoded;
   };
 
   std::deque<MappedFile> files_;  // a deque, because references to the files must stay valid

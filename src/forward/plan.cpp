@@ -453,14 +453,15 @@ PassFootprint pass_footprint(const model::Model& model, const input::Batch& batc
       made.activations, rotary_bytes(config, longest),
       config.embedding.projection.weight ? floats(made.block_rows, config.embedding.width) : 0);
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    made.streamed_weights = std::max(made.streamed_weights, model.layer_bytes(i));
+    made.streamed_weights = std::max(made.streamed_weights, model.layer_bytes(i, model::WeightForm::stored));
     if (model.shared_with(i) == i)
-      made.resident_weights = saturating_sum(made.resident_weights, model.layer_bytes(i));
+      made.resident_weights =
+          saturating_sum(made.resident_weights, model.layer_bytes(i, model::WeightForm::stored));
   }
   const std::uint64_t packed = std::min(kMostPacked, saturating_sum(made.streamed_weights, made.activations));
   made.workers = saturating_product<std::uint64_t>(threads, saturating_sum(panel, packed, kThreadBytes));
-  made.other_weights =
-      saturating_sum(model.embedding_bytes(looked_up(blocks, batch)), plan.logits ? model.head_bytes() : 0);
+  made.other_weights = saturating_sum(model.embedding_bytes(looked_up(blocks, batch)),
+                                      plan.logits ? model.head_bytes(model::WeightForm::stored) : 0);
   return made;
 }
 

@@ -223,7 +223,8 @@ class ForwardPass {
 
   void run_layer(BlockState& state, std::size_t index) {
     const model::LayerConfig& config = config_.layers[index];
-    const model::Lease<model::LayerWeights> lease = inputs_.model.layer(index, &pool_);
+    const model::Lease<model::LayerWeights> lease =
+        inputs_.model.layer(index, &pool_, model::WeightForm::stored);
     const model::LayerWeights& weights = *lease;
     const LayerPlan& plan = inputs_.plan.layers[index];
     const Block& block = state.block(config.component);
@@ -464,7 +465,8 @@ class ForwardPass {
   }
 
   void compute_logits(const Block& block, MatrixView<const float> x) {
-    const std::size_t step = logits_rows(inputs_.model.head(&pool_)->decoder.out());
+    const std::size_t step =
+        logits_rows(inputs_.model.head(&pool_, model::WeightForm::stored)->decoder.out());
     for (const BlockSequence& place : block.sequences)
       observers_.final_stream(place.index, x.row_range(place.first_query, place.queries));
     std::vector<LogitRun> runs = logit_runs(block);

@@ -1,17 +1,20 @@
 #include "model/model.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "base/numbers.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/readers.hpp"
+#include "linalg/kernels/kernels.hpp"
 #include "model/binding/binding.hpp"
 #include "model/config/resolve.hpp"
 #include "model/families/family.hpp"
@@ -63,6 +66,15 @@ std::uint64_t element_count(const checkpoint::TensorInfo& info) {
   return checked_product(info.shape).value_or(0);
 }
 
+/// Returns whether products can use a weight as its file stores it. Rows of blocks must be whole outputs,
+/// unless each block is one number and the outputs are adjacent columns.
+bool can_stay_encoded(const std::optional<checkpoint::EncodedTensor>& stored, const BoundMatrix& bound) {
+  if (!stored || bound.heads > 0) return false;
+  if (stored->transposed && bound.expert > 0) return false;
+  const bool by_output = (bound.axes == Axes::out_in) != stored->transposed;
+  return by_output || (linalg::block_size(stored->encoding).values == 1 && bound.outputs.contiguous());
+}
+
 /// Shared pointers that own the memory to which some views point.
 using Owners = std::vector<std::shared_ptr<const void>>;
 
@@ -105,6 +117,16 @@ class TensorCache {
   /// Returns a tensor as a table. Releases its pages of the mapped file after the check for non-finite
   /// values, because only a few rows will be read.
   [[nodiscard]] LookupTable table(std::size_t tensor, Owners& owners) {
+    const checkpoint::TensorInfo& info = weights_.tensors()[tensor];
+    const auto& stored = weights_.encoded(tensor);
+    if (stored && linalg::block_size(stored->encoding).values > 1 && info.shape.size() == 2 &&
+        !stored->transposed && stored->head_rows == 0) {
+      check_encoded(tensor, *stored, nullptr, true);
+      owners.push_back(borrow_stored(tensor));
+      const std::size_t rows = info.shape[0];
+      return {{info.dtype, info.shape, {}},
+              {stored->bytes.data(), stored->encoding, rows, info.shape[1], stored->bytes.size() / rows}};
+    }
     const auto loan = borrow(tensor);
     if (checked_.insert(tensor).second)
       read(tensor, *loan, nullptr, {.check = true, .forget = true},
@@ -113,6 +135,20 @@ class TensorCache {
     checkpoint::TensorView view = *loan;
     if (view.shape.size() == 3) view.shape.erase(view.shape.begin());  // [1, rows, width]
     return {view};
+  }
+
+  [[nodiscard]] const std::optional<checkpoint::EncodedTensor>& encoding_of(std::size_t tensor) const {
+    return weights_.encoded(tensor);
+  }
+
+  /// Returns the stored bytes of a tensor, or nullopt if they are not encoded.
+  [[nodiscard]] std::optional<checkpoint::EncodedTensor> encoded(std::size_t tensor, Owners& owners,
+                                                                 Pool* pool) {
+    const auto& stored = weights_.encoded(tensor);
+    if (!stored) return std::nullopt;
+    check_encoded(tensor, *stored, pool, false);
+    owners.push_back(borrow_stored(tensor));
+    return stored;
   }
 
   /// Returns the mutex of the cache and the checkpoint. The mutex is recursive, because destroying values
@@ -134,6 +170,54 @@ class TensorCache {
             }};
     loans_[tensor] = loan;
     return loan;
+  }
+
+  /// Returns an owner of the stored bytes of a tensor. The memory of the bytes is freed with the last owner.
+  std::shared_ptr<const void> borrow_stored(std::size_t tensor) {
+    auto loan = stored_loans_[tensor].lock();
+    if (loan) return loan;
+    loan = {&weights_, [this, tensor](const void*) {
+              const std::lock_guard lock(mutex_);
+              weights_.forget_stored(tensor, weights_.encoded(tensor)->bytes);
+            }};
+    stored_loans_[tensor] = loan;
+    return loan;
+  }
+
+  /// At the first use of an encoded tensor, adds a warning if it has values that are not finite. If `forget`
+  /// is true, releases the pages of the mapped file.
+  void check_encoded(std::size_t tensor, const checkpoint::EncodedTensor& stored, Pool* pool, bool forget) {
+    if (!checked_.insert(tensor).second) return;
+    constexpr std::size_t kValues = 2048;  // a multiple of all block sizes
+    const linalg::EncodingBlock block = linalg::block_size(stored.encoding);
+    const linalg::Decode decode = linalg::decoder(stored.encoding);
+    const std::size_t piece = kPieceElements / block.values * block.bytes;
+    const std::size_t task_bytes = kTaskElements / block.values * block.bytes;
+    std::atomic<bool> finite = true;
+    for (std::size_t first = 0; first < stored.bytes.size(); first += piece) {
+      const auto bytes = stored.bytes.subspan(first, std::min(piece, stored.bytes.size() - first));
+      const auto run = [&](std::size_t task, std::size_t) {
+        std::array<float, kValues> values;
+        const std::size_t end = std::min((task + 1) * task_bytes, bytes.size());
+        for (std::size_t at = task * task_bytes; at < end;) {
+          const std::size_t blocks = std::min(kValues / block.values, (end - at) / block.bytes);
+          decode(bytes.data() + at, blocks, values.data());
+          if (!linalg::all_finite(std::span<const float>(values).first(blocks * block.values)))
+            finite = false;
+          at += blocks * block.bytes;
+        }
+      };
+      const std::size_t tasks = (bytes.size() + task_bytes - 1) / task_bytes;
+      if (pool != nullptr) {
+        pool->run(tasks, run);
+      } else {
+        for (std::size_t task = 0; task < tasks; ++task) run(task, 0);
+      }
+      if (forget) weights_.forget_stored(tensor, bytes);
+    }
+    if (finite) return;
+    const auto loan = borrow(tensor);
+    read(tensor, *loan, nullptr, {.check = true}, [](std::size_t, std::span<const std::byte>) {});
   }
 
   struct ReadOptions {
@@ -176,6 +260,7 @@ class TensorCache {
   Warnings& warnings_;
   std::map<std::size_t, std::size_t> loan_counts_;                            // key: index of the tensor
   std::map<std::size_t, std::weak_ptr<const checkpoint::TensorView>> loans_;  // key: index of the tensor
+  std::map<std::size_t, std::weak_ptr<const void>> stored_loans_;             // key: index of the tensor
   std::map<std::size_t, std::weak_ptr<const float[]>> converted_;
   std::set<std::size_t> checked_;
 };
@@ -236,7 +321,7 @@ class WeightVisitor {
 
   Linear linear(const BoundLinear& bound) {
     const StoredMatrix weight = matrix(bound.weight);
-    return {weight.values, weight.orientation, vector(bound.bias), matrix(bound.first)};
+    return {weight.values, weight.orientation, vector(bound.bias), matrix(bound.first), weight.encoded};
   }
   MlpWeights mlp(const BoundMlp& bound) { return {linear(bound.up), linear(bound.gate), linear(bound.down)}; }
   MatrixView<const float> rows(const BoundVector& bound) {
@@ -248,8 +333,8 @@ class WeightVisitor {
 /// Reads the weights of a model. Appends to `owners` the owners of the memory to which the weights point.
 class WeightReader final : public WeightVisitor {
  public:
-  WeightReader(TensorCache& tensors, Owners& owners, Pool* pool)
-      : tensors_(tensors), owners_(owners), pool_(pool) {}
+  WeightReader(TensorCache& tensors, Owners& owners, Pool* pool, WeightForm form)
+      : tensors_(tensors), owners_(owners), pool_(pool), form_(form) {}
 
   void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
 
@@ -271,6 +356,10 @@ class WeightReader final : public WeightVisitor {
 
   StoredMatrix matrix(const BoundMatrix& bound) override {
     if (bound.tensor == kNoTensor) return {};
+    if (form_ == WeightForm::stored) {
+      const StoredMatrix stored = encoded(bound);
+      if (stored.present()) return stored;
+    }
     if (bound.heads > 0) return heads_last(bound);
     const Slices& slices = bound.outputs;
     const std::size_t size = slices.all * bound.in;
@@ -294,6 +383,32 @@ class WeightReader final : public WeightVisitor {
         copy[r * bound.out() + c] = stored[r * slices.all + slices.position(c)];
     }
     return {{copy.data(), bound.in, bound.out()}, Orientation::in_out};
+  }
+
+  /// Returns a weight as its file stores it; no data if the file does not have it in rows of encoded numbers.
+  StoredMatrix encoded(const BoundMatrix& bound) {
+    if (!can_stay_encoded(tensors_.encoding_of(bound.tensor), bound)) return {};
+    const Slices& slices = bound.outputs;
+    const auto stored = tensors_.encoded(bound.tensor, owners_for(slices), pool_);
+    const bool by_output = (bound.axes == Axes::out_in) != stored->transposed;
+    const linalg::EncodingBlock block = linalg::block_size(stored->encoding);
+    linalg::EncodedMatrix made{.data = stored->bytes.data(), .encoding = stored->encoding};
+    made.rows = by_output ? slices.all : bound.in;
+    made.cols = by_output ? bound.in : slices.all;
+    made.stride = made.cols / block.values * block.bytes;
+    made.head_rows = stored->head_rows;
+    made.data += bound.expert * made.rows * made.stride;
+    if (slices.contiguous()) {
+      return {
+          {},
+          by_output ? Orientation::out_in : Orientation::in_out,
+          by_output ? made.row_range(slices.first, slices.each) : made.col_range(slices.first, slices.each)};
+    }
+    const auto copy = std::make_shared<std::vector<std::byte>>(bound.out() * made.stride);
+    for (std::size_t r = 0; r < bound.out(); ++r)
+      std::memcpy(copy->data() + r * made.stride, made.row(slices.position(r)), made.stride);
+    owners_.push_back(copy);
+    return {{}, Orientation::out_in, {copy->data(), made.encoding, bound.out(), made.cols, made.stride}};
   }
 
   /// Returns a projection that is stored as [heads, in, k] as a matrix [in, heads * k].
@@ -339,6 +454,7 @@ class WeightReader final : public WeightVisitor {
   Owners copied_from_;
   std::map<std::size_t, const float*> by_head_;  // key: index of a tensor; results of heads_last()
   Pool* pool_;
+  WeightForm form_;
 };
 
 /// Computes an upper bound of the memory for the visited weights, without reading them. The sum contains each
@@ -347,8 +463,8 @@ class WeightReader final : public WeightVisitor {
 /// most `table_rows` rows of each table are read.
 class WeightBytes final : public WeightVisitor {
  public:
-  explicit WeightBytes(const checkpoint::Checkpoint& weights, std::size_t table_rows = 0)
-      : weights_(weights), table_rows_(table_rows) {}
+  explicit WeightBytes(const checkpoint::Checkpoint& weights, WeightForm form, std::size_t table_rows = 0)
+      : weights_(weights), form_(form), table_rows_(table_rows) {}
 
   [[nodiscard]] std::uint64_t total() const { return kept_ + conversion_; }
 
@@ -356,19 +472,26 @@ class WeightBytes final : public WeightVisitor {
   LookupTable table(std::size_t tensor) override {
     if (tensor == kNoTensor) return {};
     const checkpoint::TensorInfo& info = weights_.tensors()[tensor];
-    const std::uint64_t all = element_count(info) * size_of(info.dtype);
+    const auto& stored = weights_.encoded(tensor);
+    const std::uint64_t all = stored ? stored->bytes.size() : element_count(info) * size_of(info.dtype);
     // Reading a row also loads neighbouring pages.
     constexpr std::uint64_t read_ahead = std::uint64_t{1} << 17U;
     const std::uint64_t row = all / std::max<std::uint64_t>(info.shape.empty() ? 1 : info.shape.front(), 1);
     const std::uint64_t read = checked_mul<std::uint64_t>(table_rows_, row + read_ahead).value_or(all);
     const std::uint64_t checked = std::uint64_t{kPieceElements} * size_of(info.dtype);
-    const std::uint64_t copied = weights_.copied_bytes(tensor);
+    const std::uint64_t copied = stored ? 0 : weights_.copied_bytes(tensor);
     kept_ += copied > 0 ? copied : std::min(all, std::max(read, checked));
     return {};
   }
 
   StoredMatrix matrix(const BoundMatrix& bound) override {
     if (bound.tensor == kNoTensor) return {};
+    const auto& stored = weights_.encoded(bound.tensor);
+    if (form_ == WeightForm::stored && can_stay_encoded(stored, bound)) {
+      if (encoded_.insert(bound.tensor).second) kept_ += stored->bytes.size();
+      if (!bound.outputs.contiguous()) kept_ += stored->bytes.size() / bound.outputs.all * bound.out();
+      return {};
+    }
     add_tensor(bound.tensor);
     if (bound.heads > 0) kept_ += element_count(weights_.tensors()[bound.tensor]) * sizeof(float);
     if (!bound.outputs.contiguous()) kept_ += std::uint64_t{bound.out()} * bound.in * sizeof(float);
@@ -401,26 +524,39 @@ class WeightBytes final : public WeightVisitor {
   }
 
   const checkpoint::Checkpoint& weights_;
+  WeightForm form_;
   std::size_t table_rows_;
-  std::set<std::size_t> tensors_;
+  std::set<std::size_t> tensors_;  // converted to float32
+  std::set<std::size_t> encoded_;  // used as stored
   std::uint64_t kept_ = 0;
   std::uint64_t conversion_ = 0;
 };
 
 template <typename Weights, typename Read>
-Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, const Read& read) {
+Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, WeightForm form,
+                      const Read& read) {
   const std::lock_guard lock(tensors.mutex());
   if (!slot) {
     const auto held = std::make_shared<std::pair<Owners, Weights>>();
-    WeightReader reader(tensors, held->first, pool);
+    WeightReader reader(tensors, held->first, pool, form);
     held->second = read(reader);
     slot = Lease<Weights>(held, &held->second);
   }
   return slot;
 }
 
+/// Returns whether two weights have the same values. Compares encoded weights by their stored bytes.
 bool same_bytes(checkpoint::Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b) {
   if (a.tensor == kNoTensor || b.tensor == kNoTensor) return a.tensor == b.tensor;
+  const auto& stored_a = weights.encoded(a.tensor);
+  const auto& stored_b = weights.encoded(b.tensor);
+  const bool in_blocks = stored_a && linalg::block_size(stored_a->encoding).values > 1;
+  if (in_blocks || (stored_b && linalg::block_size(stored_b->encoding).values > 1)) {
+    return stored_a && stored_b && stored_a->encoding == stored_b->encoding && a.out() == b.out() &&
+           a.outputs.count() == a.outputs.all && b.outputs.count() == b.outputs.all &&
+           stored_a->head_rows == stored_b->head_rows && stored_a->transposed == stored_b->transposed &&
+           std::ranges::equal(stored_a->bytes, stored_b->bytes);
+  }
   const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out() == b.out();
   if (!alike || weights.tensors()[a.tensor].dtype != weights.tensors()[b.tensor].dtype) return false;
   const std::size_t size = size_of(weights.tensors()[a.tensor].dtype);
@@ -472,6 +608,7 @@ void warn_of_tied_head(const checkpoint::ModelSource& source, const ModelConfig&
 }
 
 OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
+  if (matrix.encoded.present()) throw std::logic_error("a conversion to float64 needs weights as float32");
   OwnedMatrix<double> out(matrix.in(), matrix.out());
   for (std::size_t i = 0; i < out.rows(); ++i) {
     for (std::size_t j = 0; j < out.cols(); ++j)
@@ -484,17 +621,23 @@ OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
 
 Linear Linear::outputs(std::size_t begin, std::size_t count) const {
   Linear part = *this;
-  part.stored =
-      orientation == Orientation::in_out ? stored.col_range(begin, count) : stored.row_range(begin, count);
+  const bool in_out = orientation == Orientation::in_out;
+  if (encoded.present()) {
+    part.encoded = in_out ? encoded.col_range(begin, count) : encoded.row_range(begin, count);
+  } else {
+    part.stored = in_out ? stored.col_range(begin, count) : stored.row_range(begin, count);
+  }
   if (!bias.empty()) part.bias = bias.subspan(begin, count);
   return part;
 }
 
 Linear Linear::inputs(std::size_t begin, std::size_t count) const {
   Linear part = *this;
-  const auto [values, order] = factorised() ? first : last();
-  (factorised() ? part.first.values : part.stored) =
-      order == Orientation::in_out ? values.row_range(begin, count) : values.col_range(begin, count);
+  const StoredMatrix whole = factorised() ? first : last();
+  if (whole.encoded.present()) throw std::logic_error("a range of inputs needs weights as float32");
+  (factorised() ? part.first.values : part.stored) = whole.orientation == Orientation::in_out
+                                                         ? whole.values.row_range(begin, count)
+                                                         : whole.values.col_range(begin, count);
   part.bias = {};
   return part;
 }
@@ -513,6 +656,7 @@ OwnedMatrix<double> Linear::in_out_double() const {
 }
 
 void LookupTable::row(std::size_t r, std::span<float> out) const {
+  if (encoded.present()) return encoded.decode_row(r, out);
   const std::size_t bytes = width() * size_of(tensor.dtype);
   convert(tensor.dtype, tensor.bytes.subspan(r * bytes, bytes), out);
 }
@@ -523,7 +667,9 @@ struct Model::Shared {
       : source(std::move(of)),
         binding(std::move(bound_tensors)),
         uses(find_tensor_uses(binding, *source.weights)),
-        tensors(*source.weights, warnings) {}
+        tensors(*source.weights, warnings) {
+    for (std::size_t i = 0; i < uses.size(); ++i) is_encoded = is_encoded || source.weights->encoded(i);
+  }
 
   [[nodiscard]] const BoundLayer& bound(const LayerConfig& layer) const {
     return binding.layers.at(layer.stored());
@@ -531,13 +677,15 @@ struct Model::Shared {
 
   checkpoint::ModelSource source;
   Binding binding;
-  std::vector<TensorUse> uses;                             // [tensors of the checkpoint]
-  TensorCache tensors;                                     // its mutex guards the members below
+  std::vector<TensorUse> uses;  // [tensors of the checkpoint]
+  TensorCache tensors;          // its mutex guards the members below
+  bool is_encoded = false;      // some tensors are encoded, so that the two forms of weights differ
   std::map<LayerConfig::Key, Lease<LayerWeights>> layers;  // by LayerConfig::stored()
+  std::map<LayerConfig::Key, Lease<LayerWeights>> stored_layers;
   std::map<LayerConfig::Key, Lease<AttentionWeights>> attentions;
   Lease<EmbeddingWeights> embedding, target_embedding;
   Lease<NormWeights> encoder_norm, final_norm;
-  Lease<HeadWeights> head;
+  Lease<HeadWeights> head, stored_head;
 };
 
 Model::Model(std::shared_ptr<const ModelConfig> config, std::shared_ptr<Shared> shared)
@@ -591,11 +739,15 @@ std::span<const TensorUse> Model::tensor_uses() const {
   return shared_->uses;
 }
 
-Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool) const {
+Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool, WeightForm form) const {
   const std::lock_guard lock(shared_->tensors.mutex());
   const LayerConfig& layer = config_->layers.at(index);
   const BoundLayer& bound = shared_->bound(layer);
-  return cached(shared_->tensors, shared_->layers[layer.stored()], pool, [&](WeightReader& reader) {
+  if (form == WeightForm::stored && shared_->is_encoded) {
+    return cached(shared_->tensors, shared_->stored_layers[layer.stored()], pool, form,
+                  [&](WeightReader& reader) { return reader.layer(reader.attention(bound), bound); });
+  }
+  return cached(shared_->tensors, shared_->layers[layer.stored()], pool, form, [&](WeightReader& reader) {
     const auto found = shared_->attentions.find(layer.stored());
     if (found == shared_->attentions.end()) return reader.layer(reader.attention(bound), bound);
     reader.keep(found->second);
@@ -606,38 +758,40 @@ Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool) const {
 Lease<AttentionWeights> Model::attention(std::size_t index, Pool* pool) const {
   const std::lock_guard lock(shared_->tensors.mutex());
   const LayerConfig& layer = config_->layers.at(index);
-  return cached(shared_->tensors, shared_->attentions[layer.stored()], pool,
+  return cached(shared_->tensors, shared_->attentions[layer.stored()], pool, WeightForm::float32,
                 [&](WeightReader& reader) { return reader.attention(shared_->bound(layer)); });
 }
 
 Lease<EmbeddingWeights> Model::embedding() const {
-  return cached(shared_->tensors, shared_->embedding, nullptr,
+  return cached(shared_->tensors, shared_->embedding, nullptr, WeightForm::float32,
                 [&](WeightReader& reader) { return reader.embedding(shared_->binding.embedding); });
 }
 
 Lease<EmbeddingWeights> Model::target_embedding() const {
-  return cached(shared_->tensors, shared_->target_embedding, nullptr,
+  return cached(shared_->tensors, shared_->target_embedding, nullptr, WeightForm::float32,
                 [&](WeightReader& reader) { return reader.embedding(shared_->binding.target_embedding); });
 }
 
 NormWeights Model::encoder_norm() const {
-  return *cached(shared_->tensors, shared_->encoder_norm, nullptr,
+  return *cached(shared_->tensors, shared_->encoder_norm, nullptr, WeightForm::float32,
                  [&](WeightReader& reader) { return reader.norm(shared_->binding.encoder_norm); });
 }
 
 NormWeights Model::final_norm() const {
-  return *cached(shared_->tensors, shared_->final_norm, nullptr,
+  return *cached(shared_->tensors, shared_->final_norm, nullptr, WeightForm::float32,
                  [&](WeightReader& reader) { return reader.norm(shared_->binding.final_norm); });
 }
 
-Lease<HeadWeights> Model::head(Pool* pool) const {
-  return cached(shared_->tensors, shared_->head, pool,
+Lease<HeadWeights> Model::head(Pool* pool, WeightForm form) const {
+  const bool stored = form == WeightForm::stored && shared_->is_encoded;
+  return cached(shared_->tensors, stored ? shared_->stored_head : shared_->head, pool, form,
                 [&](WeightReader& reader) { return reader.head(shared_->binding); });
 }
 
 void Model::evict_layer(std::size_t index) const {
   const std::lock_guard lock(shared_->tensors.mutex());
   shared_->layers.erase(config_->layers.at(index).stored());
+  shared_->stored_layers.erase(config_->layers.at(index).stored());
 }
 
 void Model::evict_attention(std::size_t index) const {
@@ -651,28 +805,28 @@ void Model::evict_embedding() const {
   shared_->target_embedding.reset();
 }
 
-std::uint64_t Model::layer_bytes(std::size_t index) const {
+std::uint64_t Model::layer_bytes(std::size_t index, WeightForm form) const {
   const BoundLayer& bound = shared_->bound(config_->layers.at(index));
-  WeightBytes bytes(*source().weights);
+  WeightBytes bytes(*source().weights, form);
   bytes.layer(bytes.attention(bound), bound);
   return bytes.total();
 }
 
 std::uint64_t Model::attention_bytes(std::size_t index) const {
-  WeightBytes bytes(*source().weights);
+  WeightBytes bytes(*source().weights, WeightForm::float32);
   bytes.attention(shared_->bound(config_->layers.at(index)));
   return bytes.total();
 }
 
 std::uint64_t Model::embedding_bytes(std::size_t rows) const {
-  WeightBytes bytes(*source().weights, rows);
+  WeightBytes bytes(*source().weights, WeightForm::float32, rows);
   bytes.embedding(shared_->binding.embedding);
   bytes.embedding(shared_->binding.target_embedding);
   return bytes.total();
 }
 
-std::uint64_t Model::head_bytes() const {
-  WeightBytes bytes(*source().weights);
+std::uint64_t Model::head_bytes(WeightForm form) const {
+  WeightBytes bytes(*source().weights, form);
   bytes.head(shared_->binding);
   bytes.norm(shared_->binding.final_norm);
   bytes.norm(shared_->binding.encoder_norm);

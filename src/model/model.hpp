@@ -11,6 +11,7 @@
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "linalg/encoded.hpp"
 #include "model/config/config.hpp"
 
 namespace attnctl::model {
@@ -19,18 +20,24 @@ struct FamilySpec;
 
 enum class Orientation { in_out, out_in };
 
+/// In which form a Model returns the matrices of its weights.
+enum class WeightForm {
+  float32,
+  stored  // as EncodedMatrix where the file has encoded numbers; otherwise as float32
+};
+
 /// A stored weight, [in, out] or [out, in]. It may be some rows or columns of a tensor that holds several
 /// weights.
 struct StoredMatrix {
   MatrixView<const float> values;
   Orientation orientation = Orientation::in_out;
+  linalg::EncodedMatrix encoded = {};  // if present, `values` has no data
 
-  [[nodiscard]] std::size_t in() const {
-    return orientation == Orientation::in_out ? values.rows : values.cols;
-  }
-  [[nodiscard]] std::size_t out() const {
-    return orientation == Orientation::in_out ? values.cols : values.rows;
-  }
+  [[nodiscard]] bool present() const { return values.data != nullptr || encoded.present(); }
+  [[nodiscard]] std::size_t rows() const { return encoded.present() ? encoded.rows : values.rows; }
+  [[nodiscard]] std::size_t cols() const { return encoded.present() ? encoded.cols : values.cols; }
+  [[nodiscard]] std::size_t in() const { return orientation == Orientation::in_out ? rows() : cols(); }
+  [[nodiscard]] std::size_t out() const { return orientation == Orientation::in_out ? cols() : rows(); }
 };
 
 /// y = x W + b for row vectors x. If the weight is factorized, y = (x A) B + b, where `stored` is B and
@@ -38,23 +45,27 @@ struct StoredMatrix {
 struct Linear {
   MatrixView<const float> stored;  // W or B; no data if the projection does not exist
   Orientation orientation = Orientation::in_out;
-  std::span<const float> bias;  // [out] or empty
-  StoredMatrix first = {};      // A; no data if the weight is not factorized
+  std::span<const float> bias;         // [out] or empty
+  StoredMatrix first = {};             // A; no data if the weight is not factorized
+  linalg::EncodedMatrix encoded = {};  // W or B instead of `stored`, only with WeightForm::stored
 
-  [[nodiscard]] bool present() const { return stored.data != nullptr; }
-  [[nodiscard]] bool factorised() const { return first.values.data != nullptr; }
+  [[nodiscard]] bool present() const { return last().present(); }
+  [[nodiscard]] bool factorised() const { return first.present(); }
   [[nodiscard]] std::size_t rank() const { return first.out(); }  // only if factorized
   [[nodiscard]] std::size_t in() const { return factorised() ? first.in() : last().in(); }
   [[nodiscard]] std::size_t out() const { return last().out(); }
   /// Returns the matrix that gives the outputs: W, or B if factorized.
-  [[nodiscard]] StoredMatrix last() const { return {stored, orientation}; }
+  [[nodiscard]] StoredMatrix last() const { return {stored, orientation, encoded}; }
   /// The two steps of a factorized projection: first_product() is x A, last_product() multiplies by B and
   /// adds the bias.
-  [[nodiscard]] Linear first_product() const { return {first.values, first.orientation, {}}; }
-  [[nodiscard]] Linear last_product() const { return {stored, orientation, bias}; }
+  [[nodiscard]] Linear first_product() const {
+    return {first.values, first.orientation, {}, {}, first.encoded};
+  }
+  [[nodiscard]] Linear last_product() const { return {stored, orientation, bias, {}, encoded}; }
   /// Returns the part of the projection that computes outputs [begin, begin + count).
   [[nodiscard]] Linear outputs(std::size_t begin, std::size_t count) const;
-  /// Returns the part of the projection that uses inputs [begin, begin + count), without the bias.
+  /// Returns the part of the projection that uses inputs [begin, begin + count), without the bias. Like
+  /// in_out_double(), only for weights with WeightForm::float32.
   [[nodiscard]] Linear inputs(std::size_t begin, std::size_t count) const;
   /// Returns W as [in, out] in float64; the product A B if factorized.
   [[nodiscard]] OwnedMatrix<double> in_out_double() const;
@@ -101,6 +112,7 @@ struct LayerWeights : AttentionWeights {
 /// A table [rows, width] whose rows are converted to float32 only when they are read.
 struct LookupTable {
   checkpoint::TensorView tensor;
+  linalg::EncodedMatrix encoded = {};  // if present, `tensor` has a shape but no bytes
 
   [[nodiscard]] bool present() const { return !tensor.shape.empty(); }
   [[nodiscard]] std::size_t rows() const { return tensor.shape.at(0); }
@@ -166,16 +178,18 @@ class Model {
   /// Returns a copy of this model with attention of kind `kind` in `layers`. The copy shares the weights.
   [[nodiscard]] Model with_attention(AttentionKind kind, std::span<const std::size_t> layers) const;
 
-  /// Return weights as float32. Where possible, weights that are stored as float32 are views of the
-  /// checkpoint's data. Other weights are converted or copied when they are first requested, on `pool` if it
-  /// is not null. The rows of a LookupTable are converted only when they are read. The weights stay in memory
-  /// until they are evicted. For layers that share weights, the functions return the same object.
-  [[nodiscard]] Lease<LayerWeights> layer(std::size_t index, Pool* pool = nullptr) const;
+  /// Return weights, as float32 unless `form` is WeightForm::stored. Where possible, weights that are stored
+  /// as float32, and encoded weights with WeightForm::stored, are views of the checkpoint's data. Other
+  /// weights are converted or copied when they are first requested, on `pool` if it is not null. The rows of
+  /// a LookupTable are converted only when they are read. The weights stay in memory until they are evicted.
+  /// For layers that share weights, the functions return the same object.
+  [[nodiscard]] Lease<LayerWeights> layer(std::size_t index, Pool* pool = nullptr,
+                                          WeightForm form = WeightForm::float32) const;
   [[nodiscard]] Lease<AttentionWeights> attention(std::size_t index, Pool* pool = nullptr) const;
   [[nodiscard]] Lease<EmbeddingWeights> embedding() const;
   /// The decoder's embedding in encoder-decoder models.
   [[nodiscard]] Lease<EmbeddingWeights> target_embedding() const;
-  [[nodiscard]] Lease<HeadWeights> head(Pool* pool = nullptr) const;
+  [[nodiscard]] Lease<HeadWeights> head(Pool* pool = nullptr, WeightForm form = WeightForm::float32) const;
   [[nodiscard]] NormWeights encoder_norm() const;  // stays in memory; cannot be evicted
   [[nodiscard]] NormWeights final_norm() const;    // stays in memory; cannot be evicted
 
@@ -186,16 +200,16 @@ class Model {
   void evict_attention(std::size_t index) const;
   void evict_embedding() const;
 
-  /// Return upper bounds, in bytes, of the memory of the weights above as float32, including the temporary
-  /// memory during their conversion. These functions do not read the weights. embedding_bytes() counts both
-  /// embeddings; `rows` is the number of rows that are read from each embedding table. These rows are counted
-  /// in their stored type, with the neighbouring pages that the system loads; a table that must be decoded,
-  /// such as a quantized one, is counted as a whole. head_bytes() includes the final norm and the norm of the
-  /// encoder.
-  [[nodiscard]] std::uint64_t layer_bytes(std::size_t index) const;
+  /// Return upper bounds, in bytes, of the memory of the weights above in a form (by default float32),
+  /// including pages of mapped files and the temporary memory during their conversion. These functions do not
+  /// read the weights. embedding_bytes() counts both embeddings; `rows` is the number of rows that are read
+  /// from each embedding table. These rows are counted in their stored type, with the neighbouring pages that
+  /// the system loads; a table that must be decoded as a whole, such as a compressed one, is counted as a
+  /// whole. head_bytes() includes the final norm and the norm of the encoder.
+  [[nodiscard]] std::uint64_t layer_bytes(std::size_t index, WeightForm form = WeightForm::float32) const;
   [[nodiscard]] std::uint64_t attention_bytes(std::size_t index) const;
   [[nodiscard]] std::uint64_t embedding_bytes(std::size_t rows) const;
-  [[nodiscard]] std::uint64_t head_bytes() const;
+  [[nodiscard]] std::uint64_t head_bytes(WeightForm form = WeightForm::float32) const;
 
   /// Returns true if W_K equals W_Q in a layer: the checkpoint has no W_K, or both tensors have the same
   /// bytes and the same layout. Ignores biases.

@@ -40,11 +40,12 @@ std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
   std::uint64_t hash = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (model.tensor_uses()[i].role != model::TensorRole::parameter) continue;
-    const checkpoint::TensorView tensor = weights.tensor(i);
-    hash = content_hash(tensors[i].name, hash);
-    hash = content_hash(name_of(tensor.dtype), hash);
-    hash = content_hash(std::as_bytes(std::span(tensor.shape)), hash);
-    const std::uint64_t values = parallel_hash(tensor.bytes, pool);
+    const checkpoint::TensorInfo& info = tensors[i];
+    hash = content_hash(info.name, hash);
+    hash = content_hash(name_of(info.dtype), hash);
+    hash = content_hash(std::as_bytes(std::span(info.shape)), hash);
+    const auto& encoded = weights.encoded(i);  // its bytes need no conversion
+    const std::uint64_t values = parallel_hash(encoded ? encoded->bytes : weights.tensor(i).bytes, pool);
     hash = content_hash(std::as_bytes(std::span(&values, 1)), hash);
   }
   return hash;
@@ -65,8 +66,8 @@ void load_layers(const model::Model& model, const StudySettings& settings) {
   (void)model.final_norm();
   const bool all = settings.removes_heads();
   const std::size_t layers = all ? model.config().layers.size() : settings.selection.heads.back().layer + 1;
-  for (std::size_t i = 0; i < layers; ++i) (void)model.layer(i);
-  if (all && model.config().head.present) (void)model.head();
+  for (std::size_t i = 0; i < layers; ++i) (void)model.layer(i, nullptr, model::WeightForm::stored);
+  if (all && model.config().head.present) (void)model.head(nullptr, model::WeightForm::stored);
 }
 
 /// Passes the patterns of one block to measures. Each PatternRow is computed once for all measures.

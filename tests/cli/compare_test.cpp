@@ -334,7 +334,8 @@ TEST_CASE("one head that was replaced is found in weights, patterns, metrics and
     CHECK(x["low"].get<double>() == doctest::Approx(-y["high"].get<double>()));
     CHECK(x["clear"] == y["clear"]);
     if (x["clear"] == true) ++clear;
-    if (x["layer"] == 0 && x["head"] != 1) CHECK(x["difference"] == 0);
+    // The model is stored as float16 and its copy as float32: their products may round differently.
+    if (x["layer"] == 0 && x["head"] != 1) CHECK(std::abs(x["difference"].get<double>()) < 1e-6);
   }
   CHECK(clear > 5);
   std::map<std::string, double> output;

@@ -18,7 +18,7 @@ from safetensors import safe_open
 GOLDEN = Path(__file__).resolve().parent
 OUT = GOLDEN / "gguf"
 TYPES = [Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q4_K, Type.Q5_K,
-         Type.Q6_K]
+         Type.Q6_K, Type.MXFP4]
 LLAMA = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
          "self_attn.o_proj": "attn_output", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
          "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
@@ -185,7 +185,7 @@ def random_blocks(kind: Type, rows: int, columns: int, random: np.random.Generat
     block, size = gguf.GGML_QUANT_SIZES[kind]
     count = rows * columns // block
     blocks = random.integers(0, 256, (count, size), dtype=np.uint8)
-    halves = {Type.Q6_K: [208], Type.Q8_0: [0], Type.Q4_0: [0], Type.Q5_0: [0]}.get(kind, [0, 2])
+    halves = {Type.Q6_K: [208], Type.Q8_0: [0], Type.Q4_0: [0], Type.Q5_0: [0], Type.MXFP4: []}.get(kind, [0, 2])
     for at in halves:
         scale = (random.normal(size=count) * 10.0 ** random.integers(-7, 2, count)).astype(np.float16)
         blocks[:, at:at + 2] = scale.view(np.uint8).reshape(count, 2)

@@ -87,6 +87,103 @@ TEST_CASE("float32 weights are views of the file, others are converted once") {
   CHECK(model.shared_with(1) == 1);
 }
 
+namespace {
+
+attnctl::model::Model quantised_model(attnctl::Warnings& warnings) {
+  const auto file = std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden/gguf/llama-q8_0.gguf";
+  return attnctl::test::bind_model(file, warnings);
+}
+
+/// Returns the decoded rows of an encoded weight.
+std::vector<float> decoded(const attnctl::linalg::EncodedMatrix& matrix) {
+  std::vector<float> values(matrix.rows * matrix.cols);
+  for (std::size_t r = 0; r < matrix.rows; ++r)
+    matrix.decode_row(r, std::span(values).subspan(r * matrix.cols, matrix.cols));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("stored weights of a quantised model are views of the file with the same numbers") {
+  attnctl::Warnings warnings;
+  const Model model = quantised_model(warnings);
+  const auto stored = model.layer(0, nullptr, attnctl::model::WeightForm::stored);
+  CHECK(stored == model.layer(0, nullptr, attnctl::model::WeightForm::stored));
+  const auto plain = model.layer(0);
+  CHECK(stored != plain);
+  const auto check = [](const Linear& encoded, const Linear& floats) {
+    CHECK(encoded.stored.data == nullptr);
+    REQUIRE(encoded.encoded.present());
+    CHECK(!floats.encoded.present());
+    CHECK(encoded.present());
+    CHECK(encoded.in() == floats.in());
+    CHECK(encoded.out() == floats.out());
+    const auto values = decoded(encoded.encoded);
+    CHECK(std::equal(values.begin(), values.end(), floats.stored.data));
+    const Linear part = encoded.outputs(3, 5);
+    CHECK(part.out() == 5);
+    const auto rows = decoded(part.encoded);
+    CHECK(std::equal(rows.begin(), rows.end(), floats.outputs(3, 5).stored.data));
+  };
+  check(stored->query, plain->query);  // its rows are stored in the order of rotary pairs
+  check(stored->key, plain->key);
+  check(stored->value, plain->value);
+  check(stored->mlp.down, plain->mlp.down);
+  CHECK(stored->attention_norm.gain.size() == 32);
+  CHECK(model.layer_bytes(0, attnctl::model::WeightForm::stored) < model.layer_bytes(0) / 3);
+  CHECK_THROWS_AS((void)stored->query.inputs(0, 4), std::logic_error);
+  CHECK_THROWS_AS((void)stored->query.in_out_double(), std::logic_error);
+  model.evict_layer(0);
+  const auto again = decoded(stored->query.encoded);  // the lease is still valid
+  CHECK(std::equal(again.begin(), again.end(), plain->query.stored.data));
+  CHECK(warnings.list().empty());
+}
+
+TEST_CASE("rows of a quantised table are decoded one by one") {
+  attnctl::Warnings warnings;
+  const Model model = quantised_model(warnings);
+  const auto embedding = model.embedding();
+  REQUIRE(embedding->token.encoded.present());
+  const auto& weights = *model.source().weights;
+  const auto view = model.source().weights->tensor(weights.find("model.embed_tokens.weight"));
+  std::vector<float> all(view.bytes.size() / sizeof(float));
+  std::memcpy(all.data(), view.bytes.data(), view.bytes.size());
+  std::vector<float> row(embedding->token.width());
+  for (const std::size_t r : {0UL, 7UL, 31UL}) {
+    embedding->token.row(r, row);
+    CHECK(std::equal(row.begin(), row.end(), all.begin() + static_cast<std::ptrdiff_t>(r * row.size())));
+  }
+  CHECK(model.embedding_bytes(1) < all.size() * sizeof(float));
+}
+
+TEST_CASE("a model of float32 has the same weights in both forms") {
+  const Model model = MemoryModel::golden("llama").bound();
+  CHECK(model.layer(0, nullptr, attnctl::model::WeightForm::stored) == model.layer(0));
+  CHECK(model.layer_bytes(0, attnctl::model::WeightForm::stored) == model.layer_bytes(0));
+}
+
+TEST_CASE("a quantised weight that is not finite gives a warning with its tensor and first index") {
+  std::string bytes =
+      attnctl::test::slurp(std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden/gguf/llama-q8_0.gguf");
+  attnctl::Warnings quiet;
+  const Model good = quantised_model(quiet);
+  const auto& weights = *good.source().weights;
+  const auto& tensor = weights.encoded(weights.find("model.layers.0.mlp.up_proj.weight"));
+  const std::string_view stored(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
+  const std::size_t at = bytes.find(stored);
+  REQUIRE(at != std::string::npos);
+  bytes.replace(at + 34 * 5, 2, std::string("\x00\x7c", 2));  // the scale of block 5 is infinite
+  const attnctl::test::TempDir folder;
+  const auto file = folder.write("bad.gguf", bytes);
+  attnctl::Warnings warnings;
+  const Model bad = attnctl::test::bind_model(file, warnings);
+  (void)bad.layer(0, nullptr, attnctl::model::WeightForm::stored);
+  REQUIRE(warnings.list().size() == 1);
+  CHECK(warnings.list()[0].code == "non_finite_weight");
+  CHECK(warnings.list()[0].message.find("model.layers.0.mlp.up_proj.weight") != std::string::npos);
+  CHECK(warnings.list()[0].message.find("[5, 0]") != std::string::npos);
+}
+
 TEST_CASE("float32 values at an odd address are converted") {
   std::string header = R"({"W_q": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}})";
   while (header.size() % 4 != 1) header += ' ';

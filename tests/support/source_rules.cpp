@@ -20,7 +20,7 @@ const std::map<std::string, Names>& may_include() {
       {"formats", {"base"}},
       {"linalg", {"base"}},
       {"report", {"base", "results", "formats"}},
-      {"checkpoint", {"base", "formats"}},
+      {"checkpoint", {"base", "formats", "linalg"}},
       {"tokenizer", {"base", "formats"}},
       {"input", {"base", "formats", "tokenizer"}},
       {"model", {"base", "results", "formats", "linalg", "checkpoint"}},

@@ -12,146 +12,35 @@
 namespace attnctl::checkpoint {
 namespace {
 
-// The formulas are those of the functions dequantize_row_* of ggml (ggml-quants.c). Every product and sum is
-// rounded to float32, in the same order as in ggml.
-
-constexpr std::size_t kBlock = 32;  // number of values in a block of Q4_0 to Q8_0
-/// Number of values in a block of the K types. A block is divided into sub-blocks of 16 or 32 values, each
-/// with its own scale.
-constexpr std::size_t kSuperBlock = 256;
-
-float half_at(const std::byte* at) {
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, at, sizeof bits);
-  return float_from_f16(bits);
-}
-
-int byte_at(const std::byte* at) {
-  return std::to_integer<int>(*at);
-}
-
-int signed_at(const std::byte* at) {
-  return static_cast<std::int8_t>(std::to_integer<std::uint8_t>(*at));
-}
-
-int low(const std::byte* at) {
-  return byte_at(at) & 0xF;
-}
-int high(const std::byte* at) {
-  return byte_at(at) >> 4;
-}
-
-float scaled(float scale, int value) {
-  return scale * static_cast<float>(value);
-}
-
-/// Decodes a block of Q4_0, Q4_1, Q5_0 or Q5_1. The block has a scale, a minimum if kMinimum is true, the
-/// fifth bit of each value if kFive is true, and the low four bits of each value in 16 bytes. The low halves
-/// of these bytes hold the first 16 values and the high halves the last 16. If kMinimum is false, values are
-/// centred on 0.
-template <bool kFive, bool kMinimum>
-void decode_small(const std::byte* block, float* values) {
-  constexpr int kCentre = kMinimum ? 0 : kFive ? 16 : 8;
-  const float scale = half_at(block);
-  const float minimum = kMinimum ? half_at(block + 2) : 0;
-  const std::byte* packed = block + (kMinimum ? 4 : 2);
-  std::uint32_t fifth = 0;  // bit i is the fifth bit of value i
-  if (kFive) {
-    std::memcpy(&fifth, packed, sizeof fifth);
-    packed += sizeof fifth;
-  }
-  const auto value = [&](int bits, std::size_t i) {
-    const int whole = bits | static_cast<int>((fifth >> i) & 1U) << 4;
-    const float product = scaled(scale, whole - kCentre);
-    return kMinimum ? product + minimum : product;  // without a minimum, adding 0 would change -0 to 0
-  };
-  for (std::size_t i = 0; i < kBlock / 2; ++i) {
-    values[i] = value(low(packed + i), i);
-    values[i + kBlock / 2] = value(high(packed + i), i + kBlock / 2);
-  }
-}
-
-void decode_q8_0(const std::byte* block, float* values) {
-  const float scale = half_at(block);
-  for (std::size_t i = 0; i < kBlock; ++i) values[i] = scaled(scale, signed_at(block + 2 + i));
-}
-
-/// Returns the scale and minimum of sub-block `part` (0 to 7) of Q4_K or Q5_K. A stored integer q has the
-/// value scale * q - minimum. Scale and minimum have six bits each. They are packed into 12 bytes after the
-/// two float16 numbers at the beginning of the block.
-std::pair<float, float> scaled_block(const std::byte* block, std::size_t part) {
-  const std::byte* packed = block + 4;
-  int scale = 0;
-  int minimum = 0;
-  if (part < 4) {
-    scale = byte_at(packed + part) & 63;
-    minimum = byte_at(packed + part + 4) & 63;
-  } else {
-    scale = low(packed + part + 4) | (byte_at(packed + part - 4) >> 6) << 4;
-    minimum = high(packed + part + 4) | (byte_at(packed + part) >> 6) << 4;
-  }
-  return {scaled(half_at(block), scale), scaled(half_at(block + 2), minimum)};
-}
-
-constexpr std::size_t kScalesBytes = 16;  // number of bytes before the values in a block of Q4_K or Q5_K
-
-/// Decodes a block of Q4_K, or of Q5_K if kFive is true. In Q5_K, the fifth bit of value i of sub-block
-/// `part` is bit `part` of byte i after the scales.
-template <bool kFive>
-void decode_k(const std::byte* block, float* values) {
-  const std::byte* fifth = block + kScalesBytes;
-  for (std::size_t part = 0; part < 8; ++part) {
-    const auto [scale, minimum] = scaled_block(block, part);
-    const std::byte* packed = block + kScalesBytes + (kFive ? 32 : 0) + part / 2 * 32;
-    for (std::size_t i = 0; i < 32; ++i) {
-      int value = part % 2 == 0 ? low(packed + i) : high(packed + i);
-      if (kFive) value += ((byte_at(fifth + i) >> part) & 1) << 4;
-      values[32 * part + i] = scaled(scale, value) - minimum;
-    }
-  }
-}
-
-/// Decodes a block of Q6_K. The block has two halves of 128 values, and a half has four groups of 32 values.
-/// Each 16 consecutive values share a scale.
-void decode_q6_k(const std::byte* block, float* values) {
-  const float whole = half_at(block + 208);
-  for (std::size_t half = 0; half < 2; ++half) {
-    const std::byte* four = block + 64 * half;
-    const std::byte* two = block + 128 + 32 * half;
-    const std::byte* scales = block + 192 + 8 * half;
-    for (std::size_t run = 0; run < 4; ++run) {
-      for (std::size_t i = 0; i < 32; ++i) {
-        const std::byte* at = four + 32 * (run % 2) + i;
-        const int bits = (run < 2 ? low(at) : high(at)) | ((byte_at(two + i) >> (2 * run)) & 3) << 4;
-        const float scale = scaled(whole, signed_at(scales + 2 * run + i / 16));
-        values[128 * half + 32 * run + i] = scaled(scale, bits - 32);
-      }
-    }
-  }
+/// Returns a type whose values are stored in blocks.
+constexpr GgmlType in_blocks(std::uint32_t id, std::string_view name, linalg::NumberEncoding encoding) {
+  const linalg::EncodingBlock size = linalg::block_size(encoding);
+  return {id, name, size.values, size.bytes, DType::f32, encoding};
 }
 
 constexpr std::array kGgmlTypes = {
     GgmlType{0, "F32", 1, 4, DType::f32},
     GgmlType{1, "F16", 1, 2, DType::f16},
     GgmlType{30, "BF16", 1, 2, DType::bf16},
-    GgmlType{2, "Q4_0", kBlock, 18, DType::f32, decode_small<false, false>},
-    GgmlType{3, "Q4_1", kBlock, 20, DType::f32, decode_small<false, true>},
-    GgmlType{6, "Q5_0", kBlock, 22, DType::f32, decode_small<true, false>},
-    GgmlType{7, "Q5_1", kBlock, 24, DType::f32, decode_small<true, true>},
-    GgmlType{8, "Q8_0", kBlock, 34, DType::f32, decode_q8_0},
-    GgmlType{12, "Q4_K", kSuperBlock, 144, DType::f32, decode_k<false>},
-    GgmlType{13, "Q5_K", kSuperBlock, 176, DType::f32, decode_k<true>},
-    GgmlType{14, "Q6_K", kSuperBlock, 210, DType::f32, decode_q6_k},
+    in_blocks(2, "Q4_0", linalg::NumberEncoding::q4_0),
+    in_blocks(3, "Q4_1", linalg::NumberEncoding::q4_1),
+    in_blocks(6, "Q5_0", linalg::NumberEncoding::q5_0),
+    in_blocks(7, "Q5_1", linalg::NumberEncoding::q5_1),
+    in_blocks(8, "Q8_0", linalg::NumberEncoding::q8_0),
+    in_blocks(12, "Q4_K", linalg::NumberEncoding::q4_k),
+    in_blocks(13, "Q5_K", linalg::NumberEncoding::q5_k),
+    in_blocks(14, "Q6_K", linalg::NumberEncoding::q6_k),
+    in_blocks(39, "MXFP4", linalg::NumberEncoding::mxfp4),
 };
 
 /// Numbers and names of unsupported types. ggml itself has removed some of these types.
 constexpr std::pair<std::uint32_t, std::string_view> kUnsupportedTypes[] = {
-    {4, "Q4_2"},        {5, "Q4_3"},        {9, "Q8_1"},        {10, "Q2_K"},    {11, "Q3_K"},
-    {15, "Q8_K"},       {16, "IQ2_XXS"},    {17, "IQ2_XS"},     {18, "IQ3_XXS"}, {19, "IQ1_S"},
-    {20, "IQ4_NL"},     {21, "IQ3_S"},      {22, "IQ2_S"},      {23, "IQ4_XS"},  {24, "I8"},
-    {25, "I16"},        {26, "I32"},        {27, "I64"},        {28, "F64"},     {29, "IQ1_M"},
-    {31, "Q4_0_4_4"},   {32, "Q4_0_4_8"},   {33, "Q4_0_8_8"},   {34, "TQ1_0"},   {35, "TQ2_0"},
-    {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"}, {39, "MXFP4"}};
+    {4, "Q4_2"},        {5, "Q4_3"},        {9, "Q8_1"},       {10, "Q2_K"},    {11, "Q3_K"},
+    {15, "Q8_K"},       {16, "IQ2_XXS"},    {17, "IQ2_XS"},    {18, "IQ3_XXS"}, {19, "IQ1_S"},
+    {20, "IQ4_NL"},     {21, "IQ3_S"},      {22, "IQ2_S"},     {23, "IQ4_XS"},  {24, "I8"},
+    {25, "I16"},        {26, "I32"},        {27, "I64"},       {28, "F64"},     {29, "IQ1_M"},
+    {31, "Q4_0_4_4"},   {32, "Q4_0_4_8"},   {33, "Q4_0_8_8"},  {34, "TQ1_0"},   {35, "TQ2_0"},
+    {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"}};
 
 using TokenType = formats::TokenizerSection::Type;
 
@@ -225,17 +114,32 @@ std::vector<std::byte> to_plain(const GgufTensor& tensor, const GgufMapped& mapp
     const auto stored = tensor.bytes.subspan(gguf_row(mapped, rows, r) * stored_size, stored_size);
     const auto out =
         transposed ? std::span(column) : std::span(all).subspan(r * columns * size, columns * size);
-    if (type.decode == nullptr) {
-      std::ranges::copy(stored, out.begin());
+    if (type.blocks) {
+      linalg::decoder (*type.blocks)(stored.data(), columns / type.block_values,
+                                     reinterpret_cast<float*>(out.data()));
     } else {
-      auto* const values = reinterpret_cast<float*>(out.data());
-      for (std::size_t block = 0; block < columns / type.block_values; ++block)
-        type.decode(stored.data() + block * type.block_bytes, values + block * type.block_values);
+      std::ranges::copy(stored, out.begin());
     }
     for (std::size_t c = 0; transposed && c < columns; ++c)
       std::memcpy(all.data() + (c * rows + r) * size, column.data() + c * size, size);
   }
   return all;
+}
+
+/// Returns the stored bytes of a tensor whose products need no conversion of the whole tensor.
+std::optional<EncodedTensor> encoded_as(const GgufTensor& tensor, const GgufMapped& mapped) {
+  if (mapped.added != 0 || tensor.shape.empty() || tensor.bytes.empty()) return std::nullopt;
+  EncodedTensor made{.encoding = linalg::NumberEncoding::f16, .bytes = tensor.bytes};
+  if (tensor.type->blocks) {
+    made.encoding = *tensor.type->blocks;
+  } else if (tensor.type->dtype == DType::bf16) {
+    made.encoding = linalg::NumberEncoding::bf16;
+  } else if (tensor.type->dtype != DType::f16) {
+    return std::nullopt;
+  }
+  if (mapped.order == GgufOrder::rotary_pairs) made.head_rows = tensor.shape.front() / mapped.heads;
+  made.transposed = mapped.order == GgufOrder::transposed;
+  return made;
 }
 
 std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
@@ -300,7 +204,7 @@ void read_gguf(const MappedFile& file, Checkpoint& checkpoint, Warnings& /*warni
     const GgufTensor& tensor = layout.tensors[mapped.tensor];
     TensorInfo info = {mapped.name, mapped.added != 0 ? DType::f32 : tensor.type->dtype, tensor.shape};
     if (mapped.order == GgufOrder::transposed) std::ranges::reverse(info.shape);
-    if (mapped.order == GgufOrder::as_stored && tensor.type->decode == nullptr && mapped.added == 0) {
+    if (mapped.order == GgufOrder::as_stored && !tensor.type->blocks && mapped.added == 0) {
       checkpoint.add(file, std::move(info), tensor.bytes);
       continue;
     }
@@ -312,6 +216,7 @@ void read_gguf(const MappedFile& file, Checkpoint& checkpoint, Warnings& /*warni
                      file.forget(tensor.bytes);
                      return copy;
                    });
+    if (const auto encoded = encoded_as(tensor, mapped)) checkpoint.set_encoded(*encoded);
   }
 }
 

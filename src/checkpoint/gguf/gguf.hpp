@@ -14,6 +14,7 @@
 #include "base/dtype.hpp"
 #include "base/files/input_file.hpp"
 #include "formats/tokenizer_section.hpp"
+#include "linalg/encoded.hpp"
 
 namespace attnctl::checkpoint {
 
@@ -24,8 +25,8 @@ struct GgmlType {
   std::size_t block_values = 1;
   std::size_t block_bytes = 0;
   DType dtype = DType::f32;  // type of the decoded values
-  /// Decodes one block into `block_values` values. Null if values are stored one by one as `dtype`.
-  void (*decode)(const std::byte* block, float* values) = nullptr;
+  /// How blocks are decoded to float32; nullopt if values are stored one by one as `dtype`.
+  std::optional<linalg::NumberEncoding> blocks = {};
 };
 
 /// Returns the type with this number. Throws Error(bad_input) if the type is not supported. `file` is the

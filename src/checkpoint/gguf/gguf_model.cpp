@@ -243,7 +243,7 @@ class GgufMapping {
   /// lengths.
   [[nodiscard]] Json scaling_by_factors(const GgufTensor& tensor) const {
     constexpr std::size_t most = 4096;
-    if (tensor.shape.size() != 1 || tensor.shape[0] > most || tensor.type->decode != nullptr) {
+    if (tensor.shape.size() != 1 || tensor.shape[0] > most || tensor.type->blocks) {
       refuse_tensor(file_, tensor.name,
                     "got {} of shape {}, need one dimension of at most {} in F32, F16 or BF16",
                     tensor.type->name, to_string(tensor.shape), most);
@@ -378,7 +378,7 @@ class GgufMapping {
       mapped.name += parts.ending;
       mapped.order = order_of(row, tensor);
       mapped.added = row.added;
-      if (row.added != 0 && tensor.type->decode != nullptr)
+      if (row.added != 0 && tensor.type->blocks)
         refuse_tensor(file_, tensor.name, "unsupported {} norm; need F32, F16 or BF16", tensor.type->name);
       if (mapped.order == GgufOrder::rotary_pairs) mapped.heads = heads_of(row, tensor);
     }
@@ -391,7 +391,7 @@ class GgufMapping {
       refuse_tensor(file_, tensor.name, "got shape {}, need one or two dimensions", to_string(tensor.shape));
     // Transposing does not change a tensor with one dimension.
     if (row.order != GgufOrder::rotary_pairs) return GgufOrder::as_stored;
-    if (tensor.type->decode != nullptr)
+    if (tensor.type->blocks)
       refuse_tensor(file_, tensor.name, "unsupported {} bias; need F32, F16 or BF16", tensor.type->name);
     return row.order;
   }

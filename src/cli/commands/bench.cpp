@@ -132,8 +132,8 @@ class BenchStages {
     const OpenModel open = open_model(options_, warnings);
     (void)open.model.embedding();
     for (std::size_t layer = 0; layer < open.model.config().layers.size(); ++layer)
-      (void)open.model.layer(layer);
-    if (open.model.config().head.present) (void)open.model.head();
+      (void)open.model.layer(layer, nullptr, model::WeightForm::stored);
+    if (open.model.config().head.present) (void)open.model.head(nullptr, model::WeightForm::stored);
   }
 
   /// Sums the weights of each pattern. If `end` is false, the last layer stops after its patterns.

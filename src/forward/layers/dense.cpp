@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "forward/layers/layers.hpp"
+#include "linalg/encoded.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
@@ -74,9 +75,13 @@ void compute(const Dense& product, const Slab& slab) {
   const model::Linear weights = product.weights.outputs(slab.first_col, slab.cols);
   const MatrixView<const float> x = product.x.row_range(slab.first_row, slab.rows);
   const MatrixView<float> out = part_of(product.out, slab);
-  const float beta = product.accumulate ? 1.0F : 0.0F;
   const bool transposed = weights.orientation == model::Orientation::out_in;
-  linalg::gemm_biased(transposed, x, weights.stored, weights.bias, out, beta);
+  if (weights.encoded.present()) {
+    linalg::multiply_encoded(transposed, x, weights.encoded, weights.bias, out, product.accumulate);
+  } else {
+    const float beta = product.accumulate ? 1.0F : 0.0F;
+    linalg::gemm_biased(transposed, x, weights.stored, weights.bias, out, beta);
+  }
   if (!product.activation) return;
   const auto activate = linalg::kernels().*kActivations.at(static_cast<std::size_t>(*product.activation));
   for (std::size_t r = 0; r < out.rows; ++r) activate(out.row(r));

@@ -122,7 +122,7 @@ std::size_t logits_rows(std::size_t vocabulary) {
 MatrixView<const float> logits_of(Pool& pool, const model::Model& model, HeadBuffers& buffers,
                                   MatrixView<const float> x) {
   const model::HeadConfig& config = model.config().head;
-  const model::Lease<model::HeadWeights> lease = model.head();
+  const model::Lease<model::HeadWeights> lease = model.head(nullptr, model::WeightForm::stored);
   const model::HeadWeights& weights = *lease;
   MatrixView<float> stream = buffers.normed.take(x.rows, x.cols);
   apply_norm(pool, model.config().final_norm, model.final_norm(), x, stream);

@@ -648,13 +648,110 @@ struct PackingKernel {
   static_assert(2 * kNr * kKc <= kGemmWorkspace);
 };
 
+/// The kernel for an encoded b. It decodes a panel of b, then multiplies all rows of a by this panel. While
+/// it multiplies, it prefetches the stored bytes of the next panel.
+template <typename Arch>
+struct DecodingKernel {
+  using Columns = NnKernel<Arch>;
+  using Packing = PackingKernel<Arch>;
+  static constexpr std::size_t kNr = Columns::kNr;
+  static constexpr std::size_t kLanes = Columns::kLanes;
+  static constexpr std::size_t kKc = 512;  // a multiple of all block sizes
+
+  /// A part of b: `depth` rows from row `inner` on, `count` columns from column `col` on (of b^T, if b is
+  /// transposed).
+  struct Part {
+    std::size_t inner, col, depth, count;
+
+    Part(const Product& p, std::size_t first_inner, std::size_t first_col)
+        : inner(first_inner),
+          col(first_col),
+          depth(p.k - inner < kKc ? p.k - inner : kKc),
+          count(p.n - col < kNr ? p.n - col : kNr) {}
+  };
+
+  /// Decodes a part of b to a panel [depth, nr]. `rows` has kLanes * kKc floats of workspace.
+  static void decode(const EncodedProduct& e, const Part& part, float* panel, float* rows) {
+    if (!e.transposed) {
+      for (std::size_t p = 0; p < part.depth; ++p) {
+        float* const to = panel + p * kNr;
+        e.decode(e.b->row(part.inner + p) + part.col * e.block.bytes, part.count, to);
+        for (std::size_t j = part.count; j % kLanes != 0; ++j) to[j] = 0;
+      }
+      return;
+    }
+    const std::size_t skipped = part.inner / e.block.values * e.block.bytes;
+    for (std::size_t j = 0; j < part.count; j += kLanes) {
+      const std::size_t here = part.count - j < kLanes ? part.count - j : kLanes;
+      for (std::size_t i = 0; i < here; ++i)
+        e.decode(e.b->row(part.col + j + i) + skipped, part.depth / e.block.values, rows + i * kKc);
+      Columns::pack_transposed(rows, kKc, part.depth, here, panel + j);
+    }
+  }
+
+  /// Prefetches the stored bytes of a part of b, one cache line per turn.
+  struct Ahead {
+    const EncodedMatrix* b;
+    std::size_t first, count, skipped, bytes;  // the stored rows, and the bytes of each
+    typename Packing::Turns turns;
+    std::size_t row = 0, at = 0;
+
+    Ahead(const EncodedProduct& e, const Part& part, std::size_t steps)
+        : b(e.b),
+          first(e.transposed ? part.col : part.inner),
+          count(e.transposed ? part.count : part.depth),
+          skipped((e.transposed ? part.inner : part.col) / e.block.values * e.block.bytes),
+          bytes((e.transposed ? part.depth : part.count) / e.block.values * e.block.bytes),
+          turns(steps, count * (bytes / kLine + 1)) {}
+
+    [[gnu::always_inline]] void operator()(std::size_t /*step*/) {
+      if (turns.is_due() && row < count) next();
+    }
+    void next() {
+      prefetch(reinterpret_cast<const float*>(b->row(first + row) + skipped + at));
+      at += kLine;
+      if (at <= bytes) return;
+      at = 0;
+      ++row;
+    }
+    static constexpr std::size_t kLine = 64;
+  };
+
+  static void multiply(const EncodedProduct& e, float* workspace) {
+    const Product& p = e.product;
+    float* const rows = workspace + kNr * kKc;
+    for (std::size_t col = 0; col < p.n; col += kNr) {
+      for (std::size_t inner = 0; inner < p.k; inner += kKc) {
+        const Part part(p, inner, col);
+        decode(e, part, workspace, rows);
+        const bool last = inner + part.depth == p.k;
+        const Part next(p, last ? 0 : inner + kKc, last && col + kNr < p.n ? col + kNr : col);
+        Ahead ahead(e, next, Packing::row_tiles(p) * part.depth);
+        Packing::pass(p, {inner, col}, {nullptr, part.depth, part.count}, workspace, ahead);
+      }
+    }
+  }
+
+  static_assert((kNr + kLanes) * kKc <= kGemmWorkspace);
+};
+
 /// Returns the kernels of one instruction set.
 template <typename Arch>
 constexpr GemmKernels gemm_table(std::string_view name, std::size_t nt_rows, std::size_t nn_rows) {
   using Nt = NtKernel<Arch>;
   using Nn = NnKernel<Arch>;
-  GemmKernels table{name,    Nt::multiply, Nn::multiply,        nullptr, nullptr, Nn::panels,
-                    Nn::kNr, Nn::pack,     Nn::pack_transposed, nt_rows, nn_rows};
+  GemmKernels table{name,
+                    Nt::multiply,
+                    Nn::multiply,
+                    nullptr,
+                    nullptr,
+                    Nn::panels,
+                    Nn::kNr,
+                    Nn::pack,
+                    Nn::pack_transposed,
+                    DecodingKernel<Arch>::multiply,
+                    nt_rows,
+                    nn_rows};
   if constexpr (Nn::kLanes == 16) {
     table.nt_many = PackingKernel<Arch>::nt;
     table.nn_many = PackingKernel<Arch>::nn;

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
 #include <string_view>
+
+#include "linalg/encoded.hpp"
 
 namespace attnctl::linalg {
 
@@ -68,6 +71,7 @@ struct Kernels {
   ExpSum (*exp_sum)(std::span<const float> x);
   double (*weighted_difference)(std::span<const float> w, std::span<const float> a, std::span<const float> b);
   bool (*all_finite)(std::span<const float> x);  // returns true if x has no NaN and no infinity
+  std::array<Decode, kEncodings> decode;         // indexed by NumberEncoding
 };
 
 /// A product: c = alpha a b, or c += alpha a b if `accumulate` is true. nt and nt_many use b^T instead of b.
@@ -83,6 +87,15 @@ struct Product {
   float alpha = 1;
   bool accumulate = false;
   const float* bias = nullptr;  // [n], added to each row of c; used only by nt_many and nn_many
+};
+
+/// A product with an encoded b.
+struct EncodedProduct {
+  Product product;  // without its members b and b_stride
+  const EncodedMatrix* b = nullptr;
+  bool transposed = false;  // b is [n, k]; its transpose is multiplied
+  EncodingBlock block;      // of b
+  Decode decode = nullptr;
 };
 
 /// Matrix products for one instruction set. For a product with few rows, a BLAS spends most of its time on
@@ -104,6 +117,7 @@ struct GemmKernels {
   /// Pack one panel of at most panel_cols columns: of b [k, n], or of b^T from b [n, k].
   using Pack = void (*)(const float* b, std::size_t b_stride, std::size_t k, std::size_t n, float* panel);
   Pack pack, pack_transposed;
+  void (*encoded)(const EncodedProduct& product, float* workspace);  // for any number of rows
 
   /// From this number of rows on, nt_many and nn_many, or the BLAS, are used. Measured by bench/micro.
   std::size_t nt_rows, nn_rows;

@@ -7,6 +7,7 @@
 
 #include <xsimd/xsimd.hpp>
 
+#include "linalg/kernels/decoders.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/kernels/vector_math.hpp"
 
@@ -378,7 +379,8 @@ struct VectorKernels {
             sum,
             exp_sum,
             weighted_difference,
-            all_finite};
+            all_finite,
+            decode_table()};
   }
 };
 

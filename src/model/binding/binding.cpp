@@ -619,6 +619,16 @@ bool same_values(checkpoint::Checkpoint& weights, std::size_t a, std::size_t b) 
   const checkpoint::TensorInfo& first = weights.tensors()[a];
   const checkpoint::TensorInfo& second = weights.tensors()[b];
   if (first.dtype != second.dtype || first.shape != second.shape) return false;
+  const auto& stored_a = weights.encoded(a);
+  const auto& stored_b = weights.encoded(b);
+  if (stored_a && stored_b) {
+    const bool alike =
+        stored_a->encoding == stored_b->encoding && stored_a->transposed == stored_b->transposed &&
+        stored_a->head_rows == stored_b->head_rows && std::ranges::equal(stored_a->bytes, stored_b->bytes);
+    weights.forget_stored(a, stored_a->bytes);
+    weights.forget_stored(b, stored_b->bytes);
+    return alike;
+  }
   const bool same = std::ranges::equal(weights.tensor(a).bytes, weights.tensor(b).bytes);
   weights.release(a);
   weights.release(b);
