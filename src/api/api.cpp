@@ -14,11 +14,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "api/parts.hpp"
 #include "attnctl/attnctl.hpp"
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
+#include "base/interrupt.hpp"
 #include "base/numbers.hpp"
 #include "base/pool.hpp"
+#include "base/progress.hpp"
 #include "forward/block.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
@@ -32,8 +35,6 @@
 #include "tokenizer/vocabulary.hpp"
 
 namespace attn {
-
-namespace core = attnctl;
 
 namespace {
 
@@ -64,16 +65,6 @@ static_assert(static_cast<int>(Component::cross) == static_cast<int>(core::model
 
 }  // namespace
 
-struct Model::Parts {
-  Parts(const std::string& given, const std::optional<std::string>& config)
-      : open(core::inspect::open_model(given, config, warnings)), info(make_info(open.model)) {}
-
-  core::Warnings warnings;
-  core::inspect::OpenModel open;
-  std::mutex encoding;  // locked while texts are encoded
-  ModelInfo info;
-};
-
 /// The tokenizer and the states that no thread uses. A thread takes a state to encode a text and puts it
 /// back.
 struct Tokenizer::Parts {
@@ -92,12 +83,6 @@ struct Tokenizer::Parts {
     const std::lock_guard lock(mutex);
     idle.push_back(std::move(state));
   }
-};
-
-struct Batch::Parts {
-  Model model;
-  core::input::Batch batch = {};
-  std::vector<Sequence> sequences = {};
 };
 
 namespace {
@@ -177,37 +162,60 @@ class Forwarder final : public core::forward::Observer {
   attn::Observer& observer_;
 };
 
-/// The model, the selected heads and the worker threads of one run.
-struct PreparedRun {
-  PreparedRun(const Batch& batch, const RunOptions& options)
-      : model(batch.model().parts()),
-        selection(select(options, model.open.model.config(), batch.parts().batch)),
-        pool(options.threads == 0 ? core::available_threads() : options.threads) {
-    core::linalg::set_blas_callers(pool.size());
-  }
+/// Returns a function that passes the progress of a run to the callback of its options; empty if there is
+/// none.
+core::Progress::Callback progress_callback(const RunOptions& options) {
+  if (!options.progress) return {};
+  return [&callback = options.progress](const core::ProgressWork& work, std::size_t done) {
+    callback({.step = work.label, .done = done, .total = work.total, .unit = work.unit});
+  };
+}
 
-  Model::Parts& model;
-  core::forward::Selection selection;
-  core::Pool pool;
-  core::forward::RunContext context{pool, model.warnings};
-};
+ColumnType type_of(const core::Cell& cell) {
+  constexpr ColumnType kTypes[] = {ColumnType::undefined, ColumnType::boolean, ColumnType::integer,
+                                   ColumnType::float32,   ColumnType::float64, ColumnType::text};
+  return kTypes[cell.index()];
+}
+
+/// Returns the type of a column that has values of both types. An integer may not fit into a float32.
+ColumnType common_type(ColumnType a, ColumnType b) {
+  const auto [low, high] = std::minmax(a, b);
+  return low == ColumnType::integer && high == ColumnType::float32 ? ColumnType::float64 : high;
+}
 
 Table public_table(const core::Table& from) {
-  Table table{from.name, {from.columns.begin(), from.columns.end()}, {}};
+  Table table{
+      .name = from.name, .columns = {from.columns.begin(), from.columns.end()}, .types = {}, .rows = {}};
+  table.types.resize(from.columns.size(), ColumnType::undefined);
   std::vector<core::Cell> cells(from.columns.size());
   for (std::size_t i = 0; i < from.rows; ++i) {
     from.row(i, cells);
     std::vector<Cell>& row = table.rows.emplace_back();
-    for (core::Cell& cell : cells)
-      row.push_back(std::visit([](auto& value) { return Cell(std::move(value)); }, cell));
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      table.types[c] = common_type(table.types[c], type_of(cells[c]));
+      row.push_back(std::visit([](auto& value) { return Cell(std::move(value)); }, cells[c]));
+    }
   }
   return table;
 }
 
+/// The model, the selected heads and the workers of one run.
+struct PreparedRun : Workers {
+  PreparedRun(const Batch& batch, const RunOptions& options)
+      : Workers(options),
+        model(batch.model().parts()),
+        selection(select(options, model.open.model.config(), batch.parts().batch)) {}
+
+  Model::Parts& model;
+  core::forward::Selection selection;
+  core::forward::RunContext context{.pool = pool, .warnings = model.warnings, .progress = &progress};
+};
+
 /// Stores one tensor that an analysis writes.
 struct TensorSink final : core::ArraySink {
   void write(std::size_t offset, std::span<const float> values) override {
-    std::ranges::copy(values, tensor.values.begin() + static_cast<std::ptrdiff_t>(offset));
+    auto& floats = std::get<std::vector<float>>(tensor.values);
+    std::ranges::copy(values, floats.begin() + static_cast<std::ptrdiff_t>(offset));
   }
 
   Tensor tensor;
@@ -217,13 +225,16 @@ struct TensorSink final : core::ArraySink {
 class TensorStore final : public core::ArrayOutput {
  public:
   void add(const std::string& name, const core::Tensor& array) override {
-    std::vector<float>& floats = append(name, array.shape).tensor.values;
-    const auto to_float = [](auto value) { return static_cast<float>(value); };
-    std::visit([&](auto values) { std::ranges::transform(values, floats.begin(), to_float); }, array.values);
+    TensorSink& sink = sinks_.emplace_back();
+    sink.tensor = {name, array.shape, {}};
+    std::visit([&](auto values) { sink.tensor.values = std::vector(values.begin(), values.end()); },
+               array.values);
   }
   core::ArraySink& add_streamed(const std::string& name, const core::Shape& shape,
                                 bool /*hidden_is_minus_infinity*/) override {
-    return append(name, shape);
+    TensorSink& sink = sinks_.emplace_back();
+    sink.tensor = {name, shape, std::vector<float>(core::checked_product(shape).value())};
+    return sink;
   }
   [[nodiscard]] std::vector<Tensor> take() {
     std::vector<Tensor> tensors;
@@ -232,12 +243,6 @@ class TensorStore final : public core::ArrayOutput {
   }
 
  private:
-  TensorSink& append(const std::string& name, const core::Shape& shape) {
-    TensorSink& sink = sinks_.emplace_back();
-    sink.tensor = {name, shape, std::vector<float>(core::checked_product(shape).value())};
-    return sink;
-  }
-
   std::deque<TensorSink> sinks_;
 };
 
@@ -251,6 +256,22 @@ const T& item_named(const std::vector<T>& items, std::string_view kind, std::str
 }
 
 }  // namespace
+
+Model::Parts::Parts(const std::string& given, const std::optional<std::string>& config)
+    : open(core::inspect::open_model(given, config, warnings)), info(make_info(open.model)) {}
+
+Workers::Workers(const RunOptions& options)
+    : stop(options.stop),
+      pool(options.threads == 0 ? core::available_threads() : options.threads),
+      progress(progress_callback(options)) {
+  core::linalg::set_blas_callers(pool.size());
+}
+
+Results public_tables(const std::vector<core::Table>& tables) {
+  Results results;
+  for (const core::Table& table : tables) results.tables.push_back(public_table(table));
+  return results;
+}
 
 std::string to_string(const Head& head) {
   const std::string_view component =
@@ -363,6 +384,11 @@ std::size_t Table::column(std::string_view column) const {
   return static_cast<std::size_t>(found - columns.begin());
 }
 
+const std::vector<float>& Tensor::floats() const {
+  if (const auto* const floats = std::get_if<std::vector<float>>(&values)) return *floats;
+  core::fail(Status::usage, "the values of the tensor {} are not float32; read Tensor::values", name);
+}
+
 const Table& Results::table(std::string_view name) const {
   return item_named(tables, "table", name);
 }
@@ -383,8 +409,7 @@ Results analyze(const Batch& batch, const AnalyzeOptions& options) {
   TensorStore tensors;
   inspection.run(tensors);
   core::check_mapped_files();
-  Results results;
-  for (const core::Table& table : inspection.tables().tables) results.tables.push_back(public_table(table));
+  Results results = public_tables(inspection.tables().tables);
   results.tensors = tensors.take();
   return results;
 }

@@ -63,7 +63,9 @@ void install_signal_handlers() {
 }
 
 bool interrupted() noexcept {
-  return signal_state.load(std::memory_order_relaxed) == SignalState::received && InterruptHold::holds == 0;
+  const bool received = signal_state.load(std::memory_order_relaxed) == SignalState::received;
+  const bool stopped = StopScope::current != nullptr && StopScope::current->stop_requested();
+  return (received || stopped) && InterruptHold::holds == 0;
 }
 
 void throw_if_interrupted() {

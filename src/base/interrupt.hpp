@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <utility>
 
 namespace attnctl {
 
@@ -11,7 +13,8 @@ namespace attnctl {
 /// and SIGXFSZ are ignored, so that a write fails with EPIPE or EFBIG instead of ending the process.
 void install_signal_handlers();
 
-/// Returns true after SIGINT, SIGTERM or SIGHUP was received, unless this thread has an InterruptHold.
+/// Returns true after SIGINT, SIGTERM or SIGHUP was received, or if the StopScope of this thread has a token
+/// on which a stop was requested, unless this thread has an InterruptHold.
 [[nodiscard]] bool interrupted() noexcept;
 
 void throw_if_interrupted();  // throws Error(interrupted); long loops call this function
@@ -43,6 +46,23 @@ struct InterruptHold {
   InterruptHold& operator=(const InterruptHold&) = delete;
 
   static inline thread_local int holds = 0;  // number of holds of this thread
+};
+
+/// While it exists, a stop that is requested on its token interrupts the work of this thread, and of the
+/// workers of each Pool::run() that this thread calls. So a program that uses the library can end one run.
+class StopScope {
+ public:
+  explicit StopScope(std::stop_token token) noexcept
+      : token_(std::move(token)), previous_(std::exchange(current, &token_)) {}
+  ~StopScope() { current = previous_; }
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
+
+  static inline thread_local const std::stop_token* current = nullptr;  // of this thread; null: none
+
+ private:
+  std::stop_token token_;
+  const std::stop_token* previous_;
 };
 
 /// Remembers the path of a temporary file or folder until the result is destroyed. At most 64 paths are

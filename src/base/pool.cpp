@@ -25,7 +25,8 @@ namespace {
 struct PoolJob {
   std::size_t tasks;
   const std::function<void(std::size_t, std::size_t)>& work;
-  const int holds = InterruptHold::holds;  // number of holds of the thread that called run()
+  const int holds = InterruptHold::holds;                  // number of holds of the thread that called run()
+  const std::stop_token* const stop = StopScope::current;  // of the same thread
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopped{false};
 
@@ -104,6 +105,7 @@ struct Pool::State {
       ++active;
       PoolJob& current = *job;
       InterruptHold::holds = current.holds;
+      StopScope::current = current.stop;
       lock.unlock();
       current.process(worker);
       lock.lock();

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -37,6 +38,9 @@ Progress::Progress(ProgressMode mode, bool quiet)
                           (mode == ProgressMode::automatic && ::isatty(STDERR_FILENO) == 1))),
       delay_(std::chrono::seconds(mode == ProgressMode::always ? 0 : 1)) {}
 
+Progress::Progress(Callback callback)
+    : enabled_(callback != nullptr), callback_(std::move(callback)), delay_(0) {}
+
 void Progress::begin(const std::string& label, std::size_t total, const std::string& unit) {
   if (!enabled_) return;
   end();
@@ -63,6 +67,7 @@ void Progress::draw_when_due() {
   const Clock::time_point now = Clock::now();
   if (now < next_drawing_) return;
   next_drawing_ = now + std::chrono::milliseconds(100);
+  if (callback_) return callback_(work_, done_.load());
   const std::chrono::duration<double> passed = now - begun_;
   show("\r\x1b[K" + progress_line(work_, done_.load(), passed.count(), terminal_width()));
   shown_ = true;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -19,9 +20,14 @@ struct ProgressWork {
 /// A progress bar on standard error. `automatic` shows the bar only on a terminal and only for work that
 /// takes more than a second. `always` shows the bar at once, even if standard error is not a terminal.
 /// `never` and `quiet` hide the bar. The bar is removed at the end of the work, so it shows at most 99 %.
+/// With a callback, there is no bar: the callback receives the work and the number of steps done, at once and
+/// then at most ten times per second. It is called from any thread of the run, by one thread at a time.
 class Progress {
  public:
+  using Callback = std::function<void(const ProgressWork& work, std::size_t done)>;
+
   Progress(ProgressMode mode, bool quiet);
+  explicit Progress(Callback callback);  // an empty callback: no progress
   ~Progress() { end(); }
 
   /// `unit` is what is counted, in the singular: "byte". A `total` of 0 is unknown.
@@ -35,6 +41,7 @@ class Progress {
   void draw_when_due();
 
   bool enabled_;
+  Callback callback_;
   Clock::duration delay_;  // minimum time until the bar is first drawn
   ProgressWork work_;
   std::atomic<std::size_t> done_{0};

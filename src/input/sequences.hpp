@@ -63,6 +63,13 @@ class TextEncoder {
   [[nodiscard]] Sequence encode_target(std::string text);
 
   [[nodiscard]] bool has_tokenizer() const { return !origin_.empty(); }
+  /// Returns an encoder with the same tokenizer that another thread may use at the same time.
+  [[nodiscard]] TextEncoder separate() const {
+    TextEncoder copy = *this;
+    if (tokenizer_) copy.state_ = tokenizer_->make_state();
+    copy.checks = {};
+    return copy;
+  }
 
   std::optional<std::size_t> most;  // if set, encode() shortens texts of more tokens to this number
   TextChecks checks;                // counts of all texts that were encoded so far

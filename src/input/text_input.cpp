@@ -13,6 +13,11 @@
 
 namespace attnctl::input {
 
+constexpr std::pair<std::string_view, InputFormat> kExtensions[] = {{".txt", InputFormat::txt},
+                                                                    {".jsonl", InputFormat::jsonl},
+                                                                    {".json", InputFormat::json},
+                                                                    {".conllu", InputFormat::conllu},
+                                                                    {".conll", InputFormat::conllu}};
 constexpr std::size_t kLongestFile = std::size_t{1} << 30;
 /// Longest line or sentence of a file. Escapes in JSON and the columns of CoNLL-U make it longer than its
 /// text.
@@ -32,6 +37,19 @@ void require_utf8(std::string_view text, const TextPlace& place) {
 void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   if (place.offset == 0 && text.starts_with(kMark)) text.remove_prefix(kMark.size());
+}
+
+InputFormat format_of_file(const std::string& path, const std::string& given) {
+  std::filesystem::path name = lower_case(path);
+  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
+  const std::string extension = given.empty() ? name.extension().string() : "." + given;
+  for (const auto& [known, format] : kExtensions) {
+    if (extension == known) return format;
+  }
+  fail(Status::bad_input,
+       "{}: unsupported extension \"{}\"; supported: .txt, .jsonl, .json, .conllu, .conll, each also with "
+       ".gz or .zst; or give --input-format",
+       escaped(path), escaped(extension));
 }
 
 TextBlock read_whole(const std::filesystem::path& path) {

@@ -42,6 +42,10 @@ struct TextBlock {
 
 enum class InputFormat { json, jsonl, txt, conllu };
 
+/// Returns the format `given` by name ("jsonl") or, if it is empty, the one of the extension of `path` before
+/// .gz or .zst. Throws Error(bad_input) for any other name or extension.
+[[nodiscard]] InputFormat format_of_file(const std::string& path, const std::string& given = "");
+
 /// Returns the format of a text with this first line: jsonl if the line begins with "{"; json if the line is
 /// only "{", or begins with "["; conllu for a comment such as "# text = ..." or a row of CoNLL-U; otherwise
 /// txt.

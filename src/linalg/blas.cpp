@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <new>
+#include <optional>
+#include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <system_error>
@@ -134,9 +136,13 @@ class LoadingGuard {
 class Library {
  public:
   Library() {
-    for (const char* const variable :
-         {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"})
-      setenv(variable, "1", 1);
+    std::vector<std::pair<const char*, std::optional<std::string>>> before;
+    for (const char* const name :
+         {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"}) {
+      const char* const value = std::getenv(name);
+      before.emplace_back(name, value == nullptr ? std::nullopt : std::optional<std::string>(value));
+      setenv(name, "1", 1);
+    }
     const CpuFeatures cpu = CpuFeatures::of_this_cpu();
     const char* const variable = std::getenv(kKernelVariable);
     std::string setting = variable == nullptr ? "" : variable;
@@ -148,7 +154,18 @@ class Library {
       unsetenv(kKernelVariable);
     }
     open();
-    if (find<char*()>("openblas_get_config") != nullptr) choose_kernel(setting);
+    if (find<char*()>("openblas_get_config") != nullptr) {
+      choose_kernel(setting);
+      // OpenBLAS and libgomp have read the variables. Other libraries of the process, such as those of a
+      // Python program, may read them later and must get the values of the user.
+      for (const auto& [name, value] : before) {
+        if (value) {
+          setenv(name, value->c_str(), 1);
+        } else {
+          unsetenv(name);
+        }
+      }
+    }
     is_loaded = true;
   }
 

@@ -9,11 +9,9 @@
 
 #include <fmt/ranges.h>
 
-#include "analysis/weights/weight_changes.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/study.hpp"
-#include "inspect/model_changes.hpp"
-#include "study/behaviour.hpp"
+#include "study/compare_models.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -23,6 +21,10 @@ struct CompareOptions : StudyScope {
   std::optional<std::size_t> top;
   bool match = false;
 };
+
+study::ModelComparison comparison_of(const CompareOptions& options) {
+  return {{.top = options.top, .plot = options.output.plot}, options.match, options.settings.seed};
+}
 
 /// Returns the one file that matches a pattern. Throws Error(usage) if several files match.
 std::string matching_file(const std::string& pattern) {
@@ -44,8 +46,7 @@ study::StudyState finished_state(const std::string& file) {
 
 study::StudyState computed_state(const StudyScope& scope, Session& session) {
   OpenStudy study = open_study(scope, session.warnings);
-  if (scope.measures.empty())  // leaves out `pairs`, which compare_studies() does not use
-    std::erase_if(study.settings.measures, [](const study::MeasureRow* row) { return row->max_heads > 0; });
+  if (scope.measures.empty()) study::keep_comparable_measures(study.settings);
   return compute_study(study, session);
 }
 
@@ -76,71 +77,10 @@ void compare_weights(const CompareOptions& options) {
   const OpenModel b = open_model(both[1].model, session.warnings);
   const forward::Selection selection = inspect::select_heads(options.selection, a.model.config());
   ResultWriter writer(target, options.output, session);
-  std::vector<model::HeadId> partners;
-  std::optional<analysis::HeadMatch> match;
-  if (options.match && !analysis::shape_difference(a.model, b.model)) {
-    const OwnedMatrix<double> similarity =
-        analysis::circuit_similarities(a.model, selection.heads, b.model, selection.heads, session.pool);
-    match = analysis::match_heads(similarity.view(), options.settings.seed);
-    for (const std::size_t place : match->partner) partners.push_back(selection.heads[place]);
-  }
-  Results results =
-      inspect::compare_models(a, b, {selection, options.top, std::move(partners)}, session.pool);
-  if (match) inspect::add_match(results, "weights", *match);
+  Results results = study::compare_weights(a, b, selection, comparison_of(options),
+                                           {session.pool, session.progress, session.warnings});
   writer.write("attnctl.comparison/2", std::move(results));
   print_warnings(session);
-}
-
-/// Returns the selected heads of a that b also has.
-forward::Selection common_heads(const forward::Selection& selection, const model::ModelConfig& a,
-                                const model::ModelConfig& b) {
-  forward::Selection common;
-  for (const model::HeadId head : selection.heads)
-    if (head.layer < b.layers.size() && head.head < b.layers[head.layer].attention.heads &&
-        b.layers[head.layer].component == a.layers[head.layer].component)
-      common.heads.push_back(head);
-  return common;
-}
-
-/// Returns the changes of the weights, if both models have the same shape, and of what their heads do on the
-/// corpus, if both read the same tokens.
-Results changes_of(const std::vector<StudyScope>& scopes, const CompareOptions& options, Session& session) {
-  Warnings repeated;  // the studies had the same warnings
-  OpenStudy a = open_study(scopes[0], repeated);
-  const OpenStudy b = open_study(scopes[1], repeated);
-  const model::ModelConfig &config_a = a.open.model.config(), &config_b = b.open.model.config();
-  forward::Selection heads = a.settings.selection;
-  if (!options.match) heads = common_heads(heads, config_a, config_b);
-  std::vector<model::HeadId> partners;
-  study::BehaviourInput input{a.settings.corpus, heads,         a.open.model, b.open.model, a.open.vocabulary,
-                              b.open.vocabulary, a.open.encoder};
-  const auto difference = study::behaviour_difference(input);
-  Results changes;
-  if (options.match) {
-    const std::vector<model::HeadId>& others = b.settings.selection.heads;
-    if (difference) fail(Status::bad_input, "--match: {}", *difference);
-    if (others.size() < heads.heads.size())
-      fail(Status::usage, "--match: A has {} and B only {}; give the model with fewer heads first",
-           counted(heads.heads.size(), "head"), others.size());
-    const analysis::HeadMatch match = study::match_behaviour(
-        input, b.settings.selection, options.settings.seed, session.pool, session.progress, repeated);
-    for (const std::size_t place : match.partner) partners.push_back(others[place]);
-    input.partners = partners;
-    inspect::add_match(changes, "behaviour", match);
-  }
-  if (!analysis::shape_difference(a.open.model, b.open.model)) {
-    Results weights = inspect::compare_models(a.open, b.open, {heads, options.top, partners}, session.pool);
-    weights.document.head = {};
-    weights.text.erase(weights.text.begin());  // the names of the models
-    changes.append(std::move(weights));
-  }
-  if (difference)
-    changes.text.emplace_back(TextLine{"", "Patterns are not compared row by row: " + *difference + "."});
-  else
-    changes.append(study::compare_behaviour(input, options.top, session.pool, session.progress, repeated));
-  changes.subtitle.clear();
-  changes.pictures.clear();
-  return changes;
 }
 
 void compare(const CompareOptions& options) {
@@ -167,38 +107,14 @@ void compare(const CompareOptions& options) {
     states.push_back(models ? computed_state(scope, session) : finished_state(scope.model.model));
   study::require_same_study(states[1].header(), escaped(options.b), states[0].header(), escaped(options.a),
                             true);
-  std::vector<Results> results;
-  std::set<std::string> kernels;
-  std::set<std::string> told = {"unlike_kernels"};  // codes; the studies have most warnings in common
-  for (const study::StudyState& state : states) {
-    Warnings found;
-    state.check_data(!options.measures.empty(), found);
-    results.push_back(study::study_results(state, session.pool));
-    for (const std::vector<Warning>& list : {found.list(), state.warnings()})
-      for (const Warning& warning : list)
-        if (told.insert(warning.code).second)
-          session.warnings.add(warning.code, warning.message, warning.count);
-    kernels.insert(state.kernels().begin(), state.kernels().end());
+  const study::ComparisonContext context{session.pool, session.progress, session.warnings};
+  Results changes;
+  if (models) {
+    OpenStudy a = open_study(scopes[0], repeated);
+    changes = study::compare_on_corpus(a, open_study(scopes[1], repeated), comparison_of(options), context);
   }
-  if (kernels.size() > 1)
-    session.warnings.add("unlike_kernels",
-                         fmt::format("the studies were computed with {} different kernels, which round "
-                                     "differently: {}",
-                                     kernels.size(), fmt::join(kernels, "+")));
-  const auto sentences = [&states](std::size_t i) { return states[i].counts().sentences; };
-  if (sentences(0) != sentences(1))
-    session.warnings.add("unlike_sentences",
-                         fmt::format("the studies skipped different sentences: a has {}, b has {}",
-                                     counted(sentences(0), "sentence"), sentences(1)));
-  Results changes = models ? changes_of(scopes, options, session) : Results();
-  const bool row_by_row =
-      std::ranges::find(changes.tables, "metric_changes", &Table::name) != changes.tables.end();
-  Results compared = study::compare_studies(results[0], results[1],
-                                            {options.top, options.output.plot, row_by_row}, session.warnings);
-  std::vector<PageBlock> text = std::move(compared.text);
-  compared.text = {text.front()};  // the names of the models
-  compared.append(std::move(changes));
-  std::move(text.begin() + 1, text.end(), std::back_inserter(compared.text));
+  Results compared = study::compare_states(states, !options.measures.empty(), comparison_of(options).request,
+                                           std::move(changes), context);
   writer.write("attnctl.comparison/2", std::move(compared));
   print_warnings(session);
 }

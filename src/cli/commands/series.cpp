@@ -19,6 +19,7 @@
 #include "base/interrupt.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/study.hpp"
+#include "study/compare_models.hpp"
 #include "study/measure.hpp"
 
 namespace attnctl::cli {
@@ -105,9 +106,8 @@ study::StudyState study_of(const SeriesOptions& options, const SeriesMember& mem
     return state;
   }
   OpenStudy study = open_study(scope_of(options, member), warnings);
-  if (options.measures.empty())  // leaves out `pairs`, which has no numbers of single heads
-    std::erase_if(study.settings.measures, [](const study::MeasureRow* row) { return row->max_heads > 0; });
-  CheckpointOptions kept;
+  if (options.measures.empty()) study::keep_comparable_measures(study.settings);
+  study::CheckpointOptions kept;
   if (!member.state.empty()) kept.path = member.state;
   return compute_study(study, session, {}, kept);
 }

@@ -26,47 +26,6 @@
 namespace attnctl::cli {
 namespace {
 
-/// Returns the names of the measures that use shuffled tokens, separated by commas.
-std::string order_measures() {
-  std::vector<std::string_view> names;
-  for (const study::MeasureRow& row : study::measure_catalogue())
-    if (row.depends_on_order) names.push_back(row.name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-/// Returns the measures of --measures. By default, returns all measures, except those for which standard
-/// input would be read twice, and adds a warning for them. Throws Error(usage) for an unknown measure, for a
-/// measure that would need to read standard input twice, and if --frequencies is given but no measure needs
-/// it. Adds a warning if no measure uses --null-model or --null-shuffle.
-std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
-  std::vector<const study::MeasureRow*> measures = study::parse_measures(scope.measures);
-  if (scope.causal) {
-    std::ranges::move(study::parse_measures("roles,ablation"), std::back_inserter(measures));
-    std::ranges::sort(measures);  // in the order of the catalogue
-    measures.erase(std::unique(measures.begin(), measures.end()), measures.end());
-  }
-  const bool needed = std::ranges::any_of(measures, &study::MeasureRow::needs_frequencies);
-  if (scope.settings.frequencies && !needed)
-    fail(Status::usage, "--frequencies: only the measure rare uses it; add rare to --measures");
-  if (scope.settings.null_models > 0 &&
-      std::ranges::find(measures, "roles", &study::MeasureRow::name) == measures.end())
-    warnings.add("unused_null_model",
-                 "--null-model: only the measure roles uses random models; add roles to --measures");
-  if (scope.settings.null_shuffles > 0 &&
-      std::ranges::none_of(measures, &study::MeasureRow::depends_on_order))
-    warnings.add("unused_null_shuffle",
-                 fmt::format("--null-shuffle: only the measures {} use shuffled tokens; add one of them to "
-                             "--measures",
-                             order_measures()));
-  if (scope.settings.frequencies || !needed || !reads_standard_input(scope)) return measures;
-  const char* const why =
-      "reads the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
-  if (!scope.measures.empty()) fail(Status::usage, "--input -: the measure rare {}", why);
-  std::erase_if(measures, [](const study::MeasureRow* row) { return row->needs_frequencies; });
-  warnings.add("no_frequencies", fmt::format("skipped the measure rare: it {}", why), 1);
-  return measures;
-}
-
 constexpr std::string_view kStudyTables =
     "heads,distributions,positional,special,repeats,rare,distance,pairs,rollout,writes,massive,"
     "massive_dimensions,relations,trees,coreference,probe,roles,ablation,ablation_sentences,kept,probe_"
@@ -126,16 +85,6 @@ void check_plotted_measure(const StudyScope& scope, const std::vector<const stud
   fail(Status::usage, "--plot {}: this run does not have the measure {}; {}", escaped(name), needed->name,
        needed->needs.empty() || !scope.measures.empty() ? fmt::format("add {} to --measures", needed->name)
                                                         : fmt::format("it needs {}", needed->needs));
-}
-
-/// Returns the state in the file of --checkpoint; nullopt without --checkpoint, or if the file does not
-/// exist. Throws Error if the file cannot be read or cannot be written.
-std::optional<study::StudyState> open_checkpoint(const std::optional<std::string>& path) {
-  if (!path) return std::nullopt;
-  std::optional<study::StudyState> state;
-  if (std::filesystem::exists(*path)) state = study::StudyState::read(*path);
-  const OutputFile writable(*path);
-  return state;
 }
 
 }  // namespace
@@ -201,7 +150,7 @@ void add_study_scope(Command& command, StudyScope& scope) {
               fmt::format("For the measures {}: number of copies of each sentence with its tokens (except "
                           "special tokens) in random order; a role from these measures must also exceed the "
                           "value of the same head on these copies",
-                          order_measures()),
+                          study::order_measures()),
               Range{0, 1000}),
        {"--frequencies", &scope.settings.frequencies,
         "For the measure rare: file of token frequencies, with lines TOKEN<TAB>COUNT (default: the corpus is "
@@ -218,70 +167,20 @@ void require_study_scope(const StudyScope& scope) {
   if (!scope.output.plot.empty()) check_plot(scope.output.plot);
 }
 
-/// Returns the number of tokens per block if --batch-tokens is not given. A small corpus has several blocks
-/// too, because the best heads are chosen on one half of the blocks and scored on the other.
-std::size_t default_batch_tokens(const StudyScope& scope, const study::CorpusOptions& corpus) {
-  constexpr std::size_t kUsual = study::CorpusOptions().batch_tokens;
-  if (reads_standard_input(scope)) return kUsual;
-  return static_cast<std::size_t>(std::clamp<std::uint64_t>(study::corpus_bytes(corpus) / 256, 16, kUsual));
-}
-
 OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
-  std::vector<const study::MeasureRow*> measures = study_measures(scope, warnings);
-  OpenStudy study{scope.settings, open_model(scope.model, warnings)};
-  study::StudySettings& settings = study.settings;
-  const model::ModelConfig& config = study.open.model.config();
-  // Only the removal of heads runs the decoder of an encoder-decoder model.
-  const bool decodes = std::ranges::all_of(measures, &study::MeasureRow::on_request);
-  settings.selection = inspect::select_heads(scope.selection, config, decodes);
-  if (config.max_positions && settings.corpus.max_length.value_or(0) > *config.max_positions)
-    warnings.add("long_max_length", fmt::format("--max-length: the model has only {} positions, which remain "
-                                                "the limit",
-                                                *config.max_positions));
-  const auto of_first = std::ranges::count(settings.selection.heads, 0U, &model::HeadId::layer);
-  if (std::ranges::find(measures, "rollout", &study::MeasureRow::name) != measures.end() &&
-      std::cmp_less(of_first, config.layers.front().attention.heads))
-    warnings.add("no_rollout", "rollout is empty: it starts at layer 0, so select all heads of layer 0");
-  if (std::ranges::any_of(measures, &study::MeasureRow::probe_only))
-    settings.corpus.probe = {.sequences = 32, .seed = settings.seed};
-  for (const InputItem& item : scope.inputs.items) {
-    settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
-    if (!item.is_standard_input()) settings.corpus.files.back().version = version_of_file(item.value);
-  }
-  settings.corpus.batch_tokens =
-      scope.batch_tokens ? *scope.batch_tokens : default_batch_tokens(scope, settings.corpus);
-  if (scope.measures.empty())
-    measures = study::within_limit(measures, settings.selection.heads.size(), warnings);
-  const auto& files = settings.corpus.files;
-  std::erase_if(measures, [&](const study::MeasureRow* row) {
-    const auto usable = std::ranges::find_first_of(files, row->formats, {}, &study::CorpusFile::format);
-    if (row->formats.empty() || usable != files.end()) return false;
-    if (scope.measures.empty()) return true;
-    fail(Status::usage, "--measures {}: got {}, need {}", row->name, escaped(files[0].path.c_str()),
-         row->needs);
-  });
-  check_plotted_measure(scope, measures);
-  settings.measures = std::move(measures);
-  if (settings.removes_heads()) {
-    settings.corpus.targets = config.decoder.has_value();
-    // Each thread keeps two numbers for each token of its block and each token of the vocabulary.
-    constexpr std::size_t kMostKept = std::size_t{1} << 25U;
-    const std::size_t vocabulary = std::max<std::size_t>(config.embedding.vocabulary, 1);
-    if (!scope.batch_tokens)
-      settings.corpus.batch_tokens =
-          std::min(settings.corpus.batch_tokens, std::max<std::size_t>(kMostKept / vocabulary, 16));
-    if (reads_standard_input(scope) && scope.ablation.replacement != study::Replacement::zero &&
-        scope.ablation.mean_from.empty())
-      fail(Status::usage, "--input -: the corpus is read twice; give a file, --mean-from or --replace zero");
-    if (!config.layers.front().attention.causal &&
-        std::ranges::find(settings.measures, "probe_ablation", &study::MeasureRow::name) !=
-            settings.measures.end())
-      fail(Status::bad_input,
-           "{}: the measure probe_ablation (--probe of attnctl ablate) needs a causal model, because it "
-           "scores the next tokens of repeated random tokens; leave it out",
-           escaped(study.open.model.name()));
-    settings.ablation = ablation_settings(scope, study.open, settings.selection);
-  }
+  auto request = static_cast<const study::StudyRequest&>(scope);
+  request.heads = scope.selection;
+  for (const InputItem& item : scope.inputs.items)
+    request.settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
+  const std::vector<const study::MeasureRow*> measures = study::requested_measures(request, warnings);
+  OpenStudy study =
+      study::open_study(std::move(request), measures, open_model(scope.model, warnings), warnings);
+  check_plotted_measure(scope, study.settings.measures);
+  if (!study.settings.removes_heads()) return study;
+  if (reads_standard_input(scope) && scope.ablation.replacement != study::Replacement::zero &&
+      scope.ablation.mean_from.empty())
+    fail(Status::usage, "--input -: the corpus is read twice; give a file, --mean-from or --replace zero");
+  study.settings.ablation = ablation_settings(scope, study.open, study.settings.selection);
   return study;
 }
 
@@ -294,36 +193,11 @@ std::vector<std::filesystem::path> study_files(const StudyScope& scope) {
 }
 
 study::StudyState compute_study(OpenStudy& study, Session& session, const study::Shard& shard,
-                                const CheckpointOptions& checkpoint) {
-  std::optional<study::StudyState> resumed = open_checkpoint(checkpoint.path);
-  const study::StudySettings& settings = study.settings;
-  const study::StudyInput input = study.input();
-  study::StudyBeginning beginning = study::begin_study(input, session.pool, session.progress);
-  if (resumed) {
-    const std::string name = escaped(*checkpoint.path);
-    study::require_same_study(resumed->header(), name, beginning.header, "this command");
-    if (!session.options.quiet)
-      std::fprintf(stderr, "attnctl: %s\n",
-                   message_line(fmt::format("continues {}: {}", name, resumed->done_text())).c_str());
-  }
-  study::StudyState state = resumed ? std::move(*resumed) : study::StudyState(std::move(beginning.header));
-  Warnings ignored;  // random_twins() repeats the warnings of open_model()
-  const std::vector<model::Model> null_models =
-      study::random_twins(input.model, settings.null_models, settings.seed, ignored);
-  study.open.encoder.checks = {};  // begin_study() may have read the corpus already
-  session.progress.begin("study", study::corpus_bytes(settings.corpus), "byte");
-  study::run_study({.input = input,
-                    .pool = session.pool,
-                    .progress = session.progress,
-                    .null_models = null_models,
-                    .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr,
-                    .ablation = beginning.ablation ? &*beginning.ablation : nullptr,
-                    .shard = shard,
-                    .checkpoint = checkpoint.path,
-                    .checkpoint_seconds = checkpoint.seconds},
-                   state);
-  session.progress.end();
-  return state;
+                                const study::CheckpointOptions& checkpoint) {
+  const auto note = [&](const std::string& text) {
+    if (!session.options.quiet) std::fprintf(stderr, "attnctl: %s\n", message_line(text).c_str());
+  };
+  return study::compute_study(study, session.pool, session.progress, shard, checkpoint, note);
 }
 
 namespace {

@@ -7,6 +7,7 @@
 
 #include "cli/options/inputs.hpp"
 #include "cli/session.hpp"
+#include "study/open_study.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
 
@@ -27,13 +28,10 @@ struct AblationOptions {
   std::optional<std::string> answer, wrong;
 };
 
-struct StudyScope : CommandOptions {
-  std::string measures;
-  bool causal = false;  // also the measure ablation
+/// open_study() sets StudyRequest::heads and the files of the corpus.
+struct StudyScope : CommandOptions, study::StudyRequest {
   AblationOptions ablation;
   std::optional<std::string> config_file;
-  std::optional<std::size_t> batch_tokens;
-  study::StudySettings settings;  // the settings from options; open_study() sets the others
 };
 /// Adds the options of the corpus, the heads and the measures, without MODEL.
 void add_study_scope(Command& command, StudyScope& scope);
@@ -59,30 +57,19 @@ void require_study_scope(const StudyScope& scope);
 /// Returns the files that a study reads, for check_outputs().
 [[nodiscard]] std::vector<std::filesystem::path> study_files(const StudyScope& scope);
 
-/// The model of a study with its complete settings.
-struct OpenStudy {
-  study::StudySettings settings;
-  OpenModel open;
-
-  [[nodiscard]] study::StudyInput input() { return {settings, open.model, open.vocabulary, open.encoder}; }
-};
-/// Opens the model and completes the settings. Without --measures, leaves out measures whose annotation no
-/// input format can have, and, with a warning, those that are limited to fewer heads than are selected.
-/// Throws Error(usage) for a measure that cannot be computed.
+using study::OpenStudy;
+/// Opens the model and completes the settings, also those of an ablation. Throws the errors of
+/// study::open_study() and ablation_settings(), and Error(usage) if no measure has the column of --plot.
 [[nodiscard]] OpenStudy open_study(const StudyScope& scope, Warnings& warnings);
 
 /// Computes the order of --order greedy, if it is given, and adds the sets that it makes to the settings.
 void order_greedily(const StudyScope& scope, OpenStudy& study, Session& session);
 
-struct CheckpointOptions {
-  std::optional<std::string> path;
-  double seconds = 60;  // shortest time between two checkpoints
-};
 /// The options of `study` and `ablate`.
 struct StudyOptions : StudyScope {
   std::string shard;
   std::optional<std::string> state;
-  CheckpointOptions checkpoint;
+  study::CheckpointOptions checkpoint;
   study::StudyThresholds thresholds;
 };
 void add_shard_options(Command& command, StudyOptions& options);
@@ -93,6 +80,6 @@ void run_study_command(const StudyOptions& options);
 /// Computes a shard of a study, or continues the one in the checkpoint, if this file exists.
 [[nodiscard]] study::StudyState compute_study(OpenStudy& study, Session& session,
                                               const study::Shard& shard = {},
-                                              const CheckpointOptions& checkpoint = {});
+                                              const study::CheckpointOptions& checkpoint = {});
 
 }  // namespace attnctl::cli

@@ -136,13 +136,6 @@ void read_key_masks(const std::string& path, input::Batch& batch) {
 
 // --- Inputs
 
-constexpr std::pair<std::string_view, input::InputFormat> kExtensions[] = {
-    {".txt", input::InputFormat::txt},
-    {".jsonl", input::InputFormat::jsonl},
-    {".json", input::InputFormat::json},
-    {".conllu", input::InputFormat::conllu},
-    {".conll", input::InputFormat::conllu}};
-
 void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, input::Batch& batch,
                     Warnings& warnings) {
   const input::InputFormat format = input_format(item.value, options);
@@ -324,16 +317,7 @@ std::int64_t answer_token(const std::string& option, const std::string& text, Op
 input::InputFormat input_format(const std::string& path, const InputOptions& options) {
   const std::string& given = options.input_format;
   if (path == "-" && given.empty()) return input::guess_format(first_line_of_standard_input());
-  std::filesystem::path name = lower_case(path);
-  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
-  const std::string extension = given.empty() ? name.extension().string() : "." + given;
-  for (const auto& [known, format] : kExtensions) {
-    if (extension == known) return format;
-  }
-  fail(Status::bad_input,
-       "{}: unsupported extension \"{}\"; supported: .txt, .jsonl, .json, .conllu, .conll, each also with "
-       ".gz or .zst; or give --input-format",
-       escaped(path), escaped(extension));
+  return input::format_of_file(path, given);
 }
 
 void require_inputs(const InputOptions& options, const std::string& kinds) {

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attnctl/input.hpp"
+#include "attnctl/model.hpp"
+#include "attnctl/results.hpp"
+#include "attnctl/run.hpp"
+#include "base/error.hpp"
+#include "base/interrupt.hpp"
+#include "base/pool.hpp"
+#include "base/progress.hpp"
+#include "input/batch.hpp"
+#include "inspect/open_model.hpp"
+#include "results/results.hpp"
+
+// What the sources of the public interface share.
+namespace attn {
+
+namespace core = attnctl;
+
+struct Model::Parts {
+  Parts(const std::string& given, const std::optional<std::string>& config);
+
+  core::Warnings warnings;
+  core::inspect::OpenModel open;
+  std::mutex encoding;  // locked while texts are encoded
+  ModelInfo info;
+};
+
+struct Batch::Parts {
+  Model model;
+  core::input::Batch batch = {};
+  std::vector<Sequence> sequences = {};
+};
+
+/// The worker threads of one call, its progress, and the token that stops it.
+struct Workers {
+  explicit Workers(const RunOptions& options);
+
+  core::StopScope stop;
+  core::Pool pool;
+  core::Progress progress;
+};
+
+[[nodiscard]] Results public_tables(const std::vector<core::Table>& tables);
+
+}  // namespace attn
