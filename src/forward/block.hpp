@@ -54,7 +54,8 @@ struct Block {
 
 /// Divides the inputs of a batch into Blocks of up to `packed_rows` query rows, in the encoder and in the
 /// decoder. A sequence with more rows, or with separate keys or values, is a separate Block.
-[[nodiscard]] std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed_rows);
+[[nodiscard]] std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed_rows,
+                                                 std::span<const std::size_t> starts = {});
 
 /// Returns a Block with the same sequences and the rows that they have in another component of the model.
 [[nodiscard]] Block in_component(const Block& block, model::Component component, const input::Batch& batch);

@@ -377,7 +377,8 @@ PassPlan make_plan(std::string_view model, const model::ModelConfig& config, con
   return plan;
 }
 
-std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed_rows) {
+std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed_rows,
+                                   std::span<const std::size_t> starts) {
   std::vector<Block> blocks;
   std::size_t room = 0;  // number of rows that may be added to the last block
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
@@ -385,7 +386,7 @@ std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed
     const bool separate_keys = sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0;
     const std::size_t rows =
         std::max(sequence.queries(), sequence.target ? sequence.target->queries() : std::size_t{0});
-    if (blocks.empty() || separate_keys || rows > room) {
+    if (blocks.empty() || separate_keys || rows > room || std::ranges::binary_search(starts, i)) {
       blocks.emplace_back();
       room = std::max(packed_rows, rows);
     }

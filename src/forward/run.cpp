@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/error.hpp"
+#include "base/interrupt.hpp"
 #include "forward/attention/attention.hpp"
 #include "forward/block.hpp"
 #include "forward/layers/layers.hpp"
@@ -128,6 +129,7 @@ class ForwardPass {
       for (BlockState& state : all) {
         if (needs_target(config_.layers[index].component) && !entered) enter_decoder(state);
         run_layer(state, index);
+        if (inputs_.context.streamed_rows > 0) throw_if_interrupted();  // a layer of many Blocks takes long
         if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
       }
       if (inputs_.context.streamed_rows > 0) release(index);
@@ -558,7 +560,7 @@ void run_forward(const model::Model& model, const input::Batch& batch, const Sel
   for (Observer* const observer : observers) observer->begin(model, batch);
   if (plan.layers.empty()) return;
 
-  const std::vector<Block> blocks = cut_into_blocks(batch, context.packed_rows);
+  const std::vector<Block> blocks = cut_into_blocks(batch, context.packed_rows, context.block_starts);
   const std::size_t skipped = part.start.empty() ? 0 : part.layer;
   if (context.progress != nullptr)
     context.progress->begin("forward", blocks.size() * (plan.layers.size() - skipped), "layer");

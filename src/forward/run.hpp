@@ -189,6 +189,9 @@ struct RunContext {
   /// and Blocks with up to this number of rows in total (at least one Block) are computed in a layer before
   /// the next layer is read. The results do not depend on this value.
   std::size_t streamed_rows = 0;
+  /// Ascending indices of sequences that begin a new Block even if the Block before has room. The results of
+  /// sequences in different Blocks do not depend on each other, down to the rounding.
+  std::span<const std::size_t> block_starts = {};
 };
 
 /// The heads that are passed to observers.

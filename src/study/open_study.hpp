@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -40,8 +41,9 @@ struct StudyRequest {
 struct OpenStudy {
   StudySettings settings;
   inspect::OpenModel open;
+  std::uint64_t memory = 0;  // StudyInput::memory
 
-  [[nodiscard]] StudyInput input() { return {settings, open.model, open.vocabulary, open.encoder}; }
+  [[nodiscard]] StudyInput input() { return {settings, open.model, open.vocabulary, open.encoder, memory}; }
 };
 /// Completes the settings for a model, except those of an ablation. Without StudyRequest::measures, leaves
 /// out measures whose annotation no input format can have, and, with a warning, those that are limited to

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cmath>
+#include <deque>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +15,8 @@
 #include "base/files/input_file.hpp"
 #include "base/files/output_file.hpp"
 #include "base/interrupt.hpp"
+#include "base/memory.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "linalg/blas.hpp"
@@ -34,7 +38,8 @@ std::uint64_t parallel_hash(std::span<const std::byte> bytes, Pool& pool) {
   return content_hash(std::as_bytes(std::span(hashes)), bytes.size());
 }
 
-std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
+/// Hashes the tensors that the model uses. If `forget` is true, releases each tensor after it was read.
+std::uint64_t weights_hash(const model::Model& model, Pool& pool, bool forget) {
   checkpoint::Checkpoint& weights = *model.source().weights;
   const auto tensors = weights.tensors();
   std::uint64_t hash = 0;
@@ -47,6 +52,8 @@ std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
     const auto& encoded = weights.encoded(i);  // its bytes need no conversion
     const std::uint64_t values = parallel_hash(encoded ? encoded->bytes : weights.tensor(i).bytes, pool);
     hash = content_hash(std::as_bytes(std::span(&values, 1)), hash);
+    if (!forget) continue;
+    encoded ? weights.forget_stored(i, encoded->bytes) : weights.release(i);
   }
   return hash;
 }
@@ -116,9 +123,96 @@ class MeasureObserver final : public forward::Observer {
   std::vector<analysis::PatternRow> rows_;
 };
 
+/// Passes the events of a pass over several blocks to the observers of these blocks. The sequences of the
+/// blocks follow each other in the batch of the pass.
+class BlocksObserver final : public forward::Observer {
+ public:
+  void add(forward::Observer& observer, std::size_t sequences) {
+    for (std::size_t i = 0; i < sequences; ++i) places_.push_back({&observer, i});
+    needs_ |= observer.needs();
+  }
+  [[nodiscard]] std::size_t sequences() const { return places_.size(); }
+
+  [[nodiscard]] forward::Needs needs() const override { return needs_; }
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    places_[sequence].observer->stream(places_[sequence].sequence, layer, values);
+  }
+  void panel(const forward::AttentionPanel& panel) override {
+    forward::AttentionPanel own = panel;
+    own.sequence = places_[panel.sequence].sequence;
+    places_[panel.sequence].observer->panel(own);
+  }
+
+ private:
+  struct Place {
+    forward::Observer* observer;
+    std::size_t sequence;  // in its block
+  };
+  std::vector<Place> places_;  // [sequences of all blocks]
+  forward::Needs needs_ = {.patterns = false};
+};
+
+/// What a worker may use if the weights of all layers do not fit into memory.
+struct StreamingPlan {
+  std::uint64_t of_worker = 0;  // bytes; 0: the weights stay in memory
+};
+/// A worker reads the weights of a layer for at least this number of rows, if the memory suffices. More than
+/// kMostRows would hardly save time, and an interrupt would lose more work.
+constexpr std::size_t kFewestRows = 64, kMostRows = 2048;
+constexpr std::uint64_t kStateCopies = 4;  // a measure holds more than its saved state
+
+struct StreamedWorker {
+  std::optional<CorpusBlock> left;  // the next block, which did not fit into the group before
+  std::uint64_t state_bytes = 0;    // of the block with the largest state so far
+};
+
+std::size_t rows_of(const CorpusBlock& block) {
+  std::size_t rows = 0;
+  for (const input::Sequence& sequence : block.batch.sequences) rows += sequence.queries();
+  return std::max<std::size_t>(rows, 1);
+}
+
+/// Throws the Error(limit) for a block that needs `missing` bytes more than a worker has.
+[[noreturn]] void refuse_block(const StudyRun& run, const CorpusBlock& block, std::uint64_t missing) {
+  constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
+  const std::uint64_t enough = run.input.memory + missing * run.pool.size() + 4 * mebibyte;
+  fail(Status::limit,
+       "--memory: {} bytes are too few for the block that begins with {}, {}M is enough; you can also use "
+       "fewer "
+       "--threads, or shorten sentences with --max-length",
+       run.input.memory, (enough + mebibyte - 1) / mebibyte, escaped(block.batch.sequences.front().id));
+}
+
+forward::PassFootprint footprint_of(const StudyRun& run, const input::Batch& batch) {
+  forward::Needs needs{.patterns = false};
+  const StudySettings& settings = run.input.settings;
+  const StudyHeader header = plain_header(settings, run.input.model);
+  for (const auto& measure : make_measures(settings.measures, header.shape)) needs |= measure->needs();
+  return forward::pass_footprint(run.input.model, batch, settings.selection, needs, 1);
+}
+
+/// Decides from blocks of the usual length whether the weights stay in memory.
+StreamingPlan plan_streaming(const StudyRun& run) {
+  const std::uint64_t limit = run.input.memory;
+  if (limit == 0) return {};
+  const StudySettings& settings = run.input.settings;
+  constexpr std::uint64_t program = std::uint64_t{20} << 20U;  // code and buffers that are not loaded yet
+  const std::uint64_t used = saturating_sum(memory_use().now, program);
+  const std::uint64_t left = limit - std::min(limit, used);
+  input::Batch usual;
+  usual.sequences.emplace_back().ids.assign(
+      std::min(settings.corpus.batch_tokens, run.input.model.config().max_positions.value_or(1U << 20U)), 0);
+  const forward::PassFootprint pass = footprint_of(run, usual);
+  const std::uint64_t weights = saturating_sum(pass.resident_weights, pass.other_weights);
+  const std::uint64_t block = pass.resident() - weights;
+  if (saturating_sum(weights, saturating_product<std::uint64_t>(run.pool.size(), block)) <= left) return {};
+  return {.of_worker = std::max<std::uint64_t>(left / run.pool.size(), 1)};
+}
+
 }  // namespace
 
-StudyIdentity study_identity(const StudySettings& settings, const model::Model& model, Pool& pool) {
+StudyIdentity study_identity(const StudySettings& settings, const model::Model& model, Pool& pool,
+                             bool forget) {
   const auto or_none = [](const std::optional<std::size_t>& number) {
     return number ? std::to_string(*number) : std::string("none");
   };
@@ -129,7 +223,7 @@ StudyIdentity study_identity(const StudySettings& settings, const model::Model& 
     frequencies = hash_text(parallel_hash(MappedFile(*settings.frequencies).bytes(), pool));
   StudyIdentity identity = {{"state", kStateFormat},
                             {"config", hash_text(content_hash(model.source().config_text))},
-                            {"weights", hash_text(weights_hash(model, pool))},
+                            {"weights", hash_text(weights_hash(model, pool, forget))},
                             {"heads", join_texts(settings.selection.heads, named, ",")},
                             {"measures", join_texts(settings.measures, versioned, ",")},
                             {"corpus", corpus_identity(settings.corpus, pool)},
@@ -189,11 +283,11 @@ StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progre
     if (task == 0) {
       Pool alone(1);
       StudyHeader& header = beginning.header = plain_header(settings, input.model);
-      header.identity = study_identity(settings, input.model, alone);
+      header.identity = study_identity(settings, input.model, alone, input.memory > 0);
       header.model = analysis::model_record(input.model);
       header.model_path = input.model.name();
       for (const CorpusFile& file : settings.corpus.files) header.files.push_back(file.path.string());
-      load_layers(input.model, settings);
+      if (input.memory == 0) load_layers(input.model, settings);
     } else if (settings.needs_frequencies() && settings.frequencies) {
       beginning.frequencies = read_frequencies(*settings.frequencies, input.vocabulary,
                                                input.model.config().embedding.vocabulary);
@@ -221,59 +315,135 @@ void load_weights(const StudyRun& run) {
   for (const model::Model& model : run.null_models) load_layers(model, settings);
 }
 
-void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {
+void require_streamable(const StudySettings& settings) {
+  if (settings.removes_heads())
+    fail(Status::usage, "--memory: measures that remove heads need all weights; leave --memory out");
+  if (settings.null_models > 0)
+    fail(Status::usage, "--memory: random models (--null-model) need all weights; leave one of the two out");
+}
+
+namespace {
+
+/// Computes some blocks and adds their results to the state. If `streamed_rows` is not 0, computes each layer
+/// for all of them before the next layer, and releases the weights of the layer. Returns the largest number
+/// of bytes of the state of a block.
+std::uint64_t compute_blocks(const StudyRun& run, std::span<const CorpusBlock> blocks,
+                             std::size_t streamed_rows, StudyState& state, std::mutex& adding) {
   const StudyHeader& header = state.header();
-  const StudyMeasures measures = [&] {
+  std::vector<StudyMeasures> measures;
+  {
     const std::lock_guard lock(adding);
-    return state.make_block_measures();
-  }();
-  // Runs a model on `batch` and passes the patterns to the measures. The measures read tokens and annotations
-  // from `corpus`, even if `batch` has shuffled tokens. Skips measures that do not process blocks of this
-  // kind (corpus or probe).
-  const auto show = [&](const model::Model& model, const input::Batch& batch,
-                        const std::vector<const MeasureRow*>& rows, const Measures& all, Warnings& raised) {
-    std::vector<Measure*> wanted;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (rows[i]->probe_only != corpus.probes.empty()) wanted.push_back(all[i].get());
-    }
-    if (batch.sequences.empty() || wanted.empty()) return;
-    Pool alone(1);
-    StudyBlock block(model, corpus, header.shape);
-    block.frequencies = run.frequencies;
-    block.ablation = run.ablation;
-    block.warnings = &raised;
+    for (std::size_t i = 0; i < blocks.size(); ++i) measures.push_back(state.make_block_measures());
+  }
+  // Runs a model on the batches, one for each block, and passes the patterns to the measures of the block.
+  // The measures read tokens and annotations from the block, even if its batch has shuffled tokens. Skips
+  // measures that do not process blocks of this kind (corpus or probe). Returns false without a change of
+  // the measures' results if several blocks raised warnings, whose block is then unknown.
+  const auto show = [&](const model::Model& model, std::span<const input::Batch> batches,
+                        const std::vector<const MeasureRow*>& rows, std::span<const Measures* const> all,
+                        Warnings& raised) {
     const forward::Selection& selection = run.input.settings.selection;
-    MeasureObserver observer(block, wanted, selection.heads);
-    forward::Observer* const observers[] = {&observer};
+    std::deque<StudyBlock> shown;
+    std::deque<MeasureObserver> observers;
+    std::vector<std::vector<Measure*>> wanted(blocks.size());
+    std::vector<std::size_t> starts;
+    BlocksObserver group;
+    input::Batch joined;
+    const input::Batch* whole = nullptr;
+    bool runs = false;
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      for (std::size_t i = 0; i < all[b]->size(); ++i) {
+        if (rows[i]->probe_only != blocks[b].probes.empty()) wanted[b].push_back((*all[b])[i].get());
+      }
+      if (batches[b].sequences.empty() || wanted[b].empty()) continue;
+      StudyBlock& block = shown.emplace_back(model, blocks[b], header.shape);
+      block.frequencies = run.frequencies;
+      block.ablation = run.ablation;
+      block.warnings = &raised;
+      starts.push_back(group.sequences());
+      group.add(observers.emplace_back(block, wanted[b], selection.heads), batches[b].sequences.size());
+      whole = &batches[b];
+      if (blocks.size() > 1) std::ranges::copy(batches[b].sequences, std::back_inserter(joined.sequences));
+      for (Measure* const measure : wanted[b]) measure->begin(block);
+      runs =
+          runs || !std::ranges::all_of(wanted[b], [](const Measure* one) { return one->runs_own_passes(); });
+    }
+    if (shown.empty()) return;
+    Pool alone(1);
+    forward::Observer* const observer[] = {&group};
     forward::RunContext context{.pool = alone, .warnings = raised};
-    for (Measure* const measure : wanted) measure->begin(block);
-    if (!std::ranges::all_of(wanted, [](const Measure* one) { return one->runs_own_passes(); }))
-      forward::run_forward(model, batch, selection, observers, context);
-    for (Measure* const measure : wanted) measure->end();
+    context.streamed_rows = streamed_rows;
+    context.block_starts = starts;
+    if (runs) forward::run_forward(model, blocks.size() > 1 ? joined : *whole, selection, observer, context);
+    for (const auto& of_block : wanted) {
+      for (Measure* const measure : of_block) measure->end();
+    }
   };
+  const auto all_of = [&](auto member) {
+    std::vector<const Measures*> list;
+    for (const StudyMeasures& one : measures) list.push_back(&member(one));
+    return list;
+  };
+  std::vector<input::Batch> batches;
+  for (const CorpusBlock& block : blocks) batches.push_back(block.batch);
   Warnings warnings;
-  show(run.input.model, corpus.batch, header.measures, measures.own, warnings);
+  show(run.input.model, batches, header.measures,
+       all_of([](const StudyMeasures& one) -> const Measures& { return one.own; }), warnings);
+  if (blocks.size() > 1 && !warnings.list().empty()) {  // each block has its own warnings
+    std::uint64_t largest = 0;
+    for (const CorpusBlock& block : blocks)
+      largest = std::max(largest, compute_blocks(run, {&block, 1}, streamed_rows, state, adding));
+    return largest;
+  }
   Warnings ignored;  // shuffled tokens and random weights cause warnings that say nothing about the study
   const auto shuffled_rows = header.shuffled_measures();
-  for (std::size_t i = 0; i < header.null_shuffles && corpus.probes.empty(); ++i) {
-    const Measures once = make_measures(shuffled_rows, header.shape);
-    show(run.input.model, shuffled_tokens(corpus, header.shape.seed, i), shuffled_rows, once, ignored);
-    for (std::size_t m = 0; m < once.size(); ++m) measures.shuffled[m]->merge(*once[m]);
+  for (std::size_t i = 0; i < header.null_shuffles; ++i) {
+    std::vector<Measures> once;
+    std::vector<const Measures*> list;
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      once.push_back(make_measures(shuffled_rows, header.shape));
+      batches[b] =
+          blocks[b].probes.empty() ? shuffled_tokens(blocks[b], header.shape.seed, i) : input::Batch{};
+    }
+    for (const Measures& one : once) list.push_back(&one);
+    show(run.input.model, batches, shuffled_rows, list, ignored);
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      if (!blocks[b].probes.empty()) continue;
+      for (std::size_t m = 0; m < once[b].size(); ++m) measures[b].shuffled[m]->merge(*once[b][m]);
+    }
+  }
+  if (!run.null_models.empty()) {
+    for (std::size_t b = 0; b < blocks.size(); ++b) batches[b] = blocks[b].batch;
   }
   const auto null_rows = header.measures_with(&MeasureRow::gives_evidence);
-  for (std::size_t i = 0; i < measures.nulls.size(); ++i)
-    show(run.null_models[i], corpus.batch, null_rows, measures.nulls[i], ignored);
+  for (std::size_t i = 0; i < run.null_models.size(); ++i)
+    show(run.null_models[i], batches, null_rows,
+         all_of([&](const StudyMeasures& one) -> const Measures& { return one.nulls[i]; }), ignored);
   const std::string kernel = fmt::format("{}/{}", linalg::blas_kernel(), linalg::kernels().name);
+  std::uint64_t largest = 0;
+  for (std::size_t b = 0; streamed_rows > 0 && b < blocks.size(); ++b) {
+    StateWriter written;
+    for (const Measure* const measure : measures[b].all()) measure->save(written);
+    largest = std::max<std::uint64_t>(largest, written.bytes().size());
+  }
   const std::lock_guard lock(adding);
-  state.add(corpus, measures, warnings.list(), kernel);
+  for (std::size_t b = 0; b < blocks.size(); ++b) state.add(blocks[b], measures[b], warnings.list(), kernel);
+  return largest;
+}
+
+}  // namespace
+
+void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {
+  compute_blocks(run, {&corpus, 1}, 0, state, adding);
 }
 
 void run_study(const StudyRun& run, StudyState& state) {
-  load_weights(run);
+  const StreamingPlan streaming = plan_streaming(run);
+  if (streaming.of_worker == 0) load_weights(run);
   const StudyInput& input = run.input;
-  std::mutex reading;  // guards the next three variables
+  std::mutex reading;  // guards the next four variables
   CorpusBlocks blocks(input.settings.corpus, input.model, input.vocabulary, input.encoder);
-  std::uint64_t blocks_read = 0;
+  std::uint64_t blocks_read = 0, rows_read = 0;
   bool ended = false;
   std::mutex adding;  // guards the state and next_checkpoint
   const auto between =
@@ -299,17 +469,61 @@ void run_study(const StudyRun& run, StudyState& state) {
       if (!block) break;
       ended = false;
       ++blocks_read;
+      rows_read += rows_of(*block);
       if (!run.shard.has(block->number)) continue;
       const std::lock_guard state_lock(adding);
       if (!state.done().contains(block->number)) return block;
     }
     return std::nullopt;
   };
+  // Returns the rows that a worker should compute together, so that all workers have work until the end.
+  const std::uint64_t all_bytes = corpus_bytes(input.settings.corpus);
+  const auto fair_rows = [&] {
+    const std::lock_guard lock(reading);
+    const std::uint64_t bytes = blocks.bytes();
+    if (all_bytes <= bytes || bytes == 0) return kMostRows / 4;  // standard input, or the probe
+    const double left = static_cast<double>(all_bytes - bytes) / static_cast<double>(bytes);
+    const double share = static_cast<double>(rows_read) * left / static_cast<double>(2 * run.pool.size());
+    return static_cast<std::size_t>(std::clamp(share, double{kFewestRows}, double{kMostRows}));
+  };
+  // Returns the blocks that a worker computes together: one, if the weights stay in memory or the size of the
+  // state of a block is not known yet; empty at the end.
+  const auto take_group = [&](StreamedWorker& worker) {
+    std::vector<CorpusBlock> group;
+    std::uint64_t fixed = 0;
+    std::size_t rows = 0;
+    const std::size_t most = worker.state_bytes == 0 ? 0 : fair_rows();
+    while (auto block = worker.left ? std::exchange(worker.left, std::nullopt) : take()) {
+      rows += rows_of(*block);
+      if (streaming.of_worker > 0) {
+        const forward::PassFootprint pass = footprint_of(run, block->batch);
+        fixed = std::max(fixed, pass.streamed(0) - pass.row * pass.block_rows);
+        const std::uint64_t needed = saturating_sum(
+            fixed, saturating_product<std::uint64_t>(pass.row, std::max(rows, pass.block_rows)),
+            saturating_product<std::uint64_t>(kStateCopies * worker.state_bytes, group.size() + 1));
+        if (needed > streaming.of_worker && group.empty())
+          refuse_block(run, *block, needed - streaming.of_worker);
+        if (!group.empty() && (needed > streaming.of_worker || rows > most)) {
+          worker.left = std::move(block);
+          break;
+        }
+      }
+      group.push_back(std::move(*block));
+      if (rows >= most) break;
+    }
+    return group;
+  };
   // Computes blocks until no blocks are left. If a worker throws, the other workers take no more blocks.
   const auto work = [&](std::size_t /*task*/, std::size_t /*worker*/) {
     try {
-      while (const auto block = take()) {
-        compute_block(run, *block, state, adding);
+      StreamedWorker worker;
+      for (auto group = take_group(worker); !group.empty(); group = take_group(worker)) {
+        std::size_t streamed_rows = 0;
+        if (streaming.of_worker > 0) {
+          for (const CorpusBlock& block : group) streamed_rows += rows_of(block);
+        }
+        const std::uint64_t largest = compute_blocks(run, group, streamed_rows, state, adding);
+        worker.state_bytes = std::max(worker.state_bytes, largest);
         const std::lock_guard lock(adding);
         if (!run.checkpoint || Clock::now() < next_checkpoint) continue;
         write_checkpoint();

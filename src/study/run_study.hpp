@@ -48,6 +48,9 @@ struct StudyInput {
   const model::Model& model;
   const tokenizer::Vocabulary& vocabulary;
   input::TextEncoder& encoder;
+  /// Limit of the resident memory in bytes; 0: no limit. If the weights do not fit, run_study() keeps the
+  /// weights of a few layers at a time. The results do not depend on it.
+  std::uint64_t memory = 0;
 };
 
 /// Returns the size of all corpus files in bytes, without standard input. Throws Error(environment)
@@ -67,8 +70,9 @@ inline void require_versions(const CorpusOptions& corpus) {
 /// Returns the identity of a study: its settings, and hashes of the configuration, the corpus files, the file
 /// of token frequencies, and the name, type, shape and bytes of each tensor that the model uses. Standard
 /// input is not hashed. File paths and the division of the tensors into files do not change the identity.
+/// If `forget` is true, releases the memory of each tensor after it was hashed.
 [[nodiscard]] StudyIdentity study_identity(const StudySettings& settings, const model::Model& model,
-                                           Pool& pool);
+                                           Pool& pool, bool forget = false);
 /// Returns the header of a study without identity, model and paths.
 [[nodiscard]] StudyHeader plain_header(const StudySettings& settings, const model::Model& model);
 
@@ -77,8 +81,8 @@ struct StudyBeginning {
   std::optional<TokenFrequencies> frequencies;  // set if a measure needs them
   std::optional<AblationData> ablation;         // set if a measure removes heads
 };
-/// Creates the header, and hashes and loads the weights. In parallel, reads token frequencies from their file
-/// or counts them in the corpus, if a measure needs them.
+/// Creates the header, and hashes the weights. Without a limit of the memory, also loads them. In parallel,
+/// reads token frequencies from their file or counts them in the corpus, if a measure needs them.
 [[nodiscard]] StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progress);
 
 /// A shard: the blocks whose number modulo `count` is `index`.
@@ -106,12 +110,15 @@ struct StudyRun {
 /// Computes all blocks of the shard that are not yet in the state. Throws Error(bad_input) if a corpus file
 /// was changed; no checkpoint is written then. Each block is computed by one worker of the pool, so the
 /// number of workers and the order of blocks do not change a bit of the result. On an interrupt, writes the
-/// checkpoint if one is set, then throws Error(interrupted), which names it.
+/// checkpoint if one is set, then throws Error(interrupted), which names it. Throws Error(limit) if a block
+/// needs more memory than StudyInput::memory.
 void run_study(const StudyRun& run, StudyState& state);
 
 /// Computes one block and adds its results to the state. `adding` guards the state: threads that share a
 /// state must pass the same mutex. Call load_weights() first.
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding);
+/// Throws Error(usage) if StudyInput::memory is set, but the study needs all weights at once.
+void require_streamable(const StudySettings& settings);
 void load_weights(const StudyRun& run);
 
 }  // namespace attnctl::study

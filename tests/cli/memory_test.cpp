@@ -106,6 +106,30 @@ TEST_CASE("--memory limits resident memory, also at the value that the error nam
   }
 }
 
+TEST_CASE("a study under --memory gives the same bytes, also with many blocks in a layer at a time") {
+  for (const char* const model : {"data/tiny-bert", "data/tiny-llama"}) {
+    for (const char* const threads : {"1", "3"}) {
+      check_bounded({"study", model, "--input", "data/treebank.conllu", "--null-shuffle", "1", "--threads",
+                     threads, "--format", "json"});
+    }
+  }
+}
+
+TEST_CASE("a study that needs all weights at once refuses --memory") {
+  const std::vector<std::string> study = {
+      "study", "data/tiny-llama", "--input", "data/sentences.txt", "--memory", "1G"};
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--null-model", "1"}, std::vector<std::string>{"--causal"}}) {
+    std::vector<std::string> command = study;
+    command.insert(command.end(), more.begin(), more.end());
+    const RunResult result = run_attnctl(command);
+    CAPTURE(more.front());
+    CHECK(result.status == 2);
+    CHECK(result.err.find("--memory") != std::string::npos);
+    CHECK(result.out.empty());
+  }
+}
+
 TEST_CASE("--memory limits the pass of a model that is much larger than its layers") {
   const std::filesystem::path model = std::filesystem::path(ATTNCTL_SHARED_DIR) / "models" / "stories15M";
   if (!std::filesystem::exists(model)) {

@@ -272,6 +272,8 @@ void run_study_command(const StudyOptions& options) {
   check_options(options, shard);
   const std::optional<Target> target = study_target(options, shard);
   OpenStudy study = open_study(options, session.warnings);
+  study.memory = options.run.memory;
+  if (study.memory > 0) study::require_streamable(study.settings);
   std::optional<ResultWriter> output;
   if (target) output.emplace(*target, options.output, session);
   std::optional<OutputFile> state_file;
@@ -461,6 +463,7 @@ Command study_command() {
   add_shard_options(command, *options);
   add_result_options(command, *options);
   add_threshold_options(command, options->thresholds);
+  command.add("Run", {memory_option(options->run, kMemoryHelp)});
   const auto line = [](const study::MeasureRow& row) {
     return fmt::format("  {:<10} {}\n", row.name, row.description);
   };
