@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <type_traits>
 
@@ -36,6 +37,22 @@ constexpr auto kValueOfF16 = [](std::uint16_t bits) { return float_of_half(bits)
 constexpr auto kValueOfBf16 = [](std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
 };
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr auto kValueOfE4m3 = [](std::uint8_t bits) {
+  const std::uint32_t exponent = bits >> 3U & 15U;
+  const auto fraction = static_cast<float>(bits & 7U);
+  const float size = (bits & 0x7FU) == 0x7FU ? kNaN
+                     : exponent == 0         ? fraction * 0x1p-9F
+                                     : (8 + fraction) * std::bit_cast<float>((exponent + 117U) << 23U);
+  return (bits & 0x80U) != 0 ? -size : size;
+};
+constexpr auto kValueOfE5m2 = [](std::uint8_t bits) {
+  return float_of_half(static_cast<std::uint16_t>(bits << 8U));
+};
+constexpr auto kValueOfE8m0 = [](std::uint8_t bits) {
+  if (bits == 255) return kNaN;
+  return std::bit_cast<float>(bits == 0 ? 0x00400000U : static_cast<std::uint32_t>(bits) << 23U);
+};
 constexpr auto kIsNotZero = [](std::uint8_t stored) { return stored != 0; };
 
 struct DTypeRow {
@@ -54,7 +71,7 @@ constexpr DTypeRow row(std::string_view name) {
 }
 
 // Indexed by DType.
-constexpr std::array<DTypeRow, 13> kRows = {
+constexpr std::array<DTypeRow, 16> kRows = {
     row<double>("F64"),
     row<float>("F32"),
     row<std::uint16_t, kValueOfF16>("F16"),
@@ -68,6 +85,9 @@ constexpr std::array<DTypeRow, 13> kRows = {
     row<std::uint16_t>("U16"),
     row<std::uint8_t>("U8"),
     row<std::uint8_t, kIsNotZero>("BOOL"),
+    row<std::uint8_t, kValueOfE4m3>("F8_E4M3"),
+    row<std::uint8_t, kValueOfE5m2>("F8_E5M2"),
+    row<std::uint8_t, kValueOfE8m0>("F8_E8M0"),
 };
 
 const DTypeRow& row_of(DType dtype) {

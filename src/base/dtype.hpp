@@ -9,7 +9,24 @@
 
 namespace attnctl {
 
-enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
+enum class DType : std::uint8_t {
+  f64,
+  f32,
+  f16,
+  bf16,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean,
+  f8_e4m3,  // 8 bits as in the OCP Microscaling Formats: 4 of exponent, 3 of fraction, no infinity
+  f8_e5m2,  // the upper half of a float16
+  f8_e8m0   // a power of two
+};
 
 [[nodiscard]] std::size_t size_of(DType dtype);       // bytes of one element
 [[nodiscard]] std::string_view name_of(DType dtype);  // as in safetensors: "F32", "BF16", ...

@@ -134,6 +134,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const Path& path, Warnings& warnings
   auto checkpoint = std::make_unique<Checkpoint>();
   read_weights(path, absent, *checkpoint, warnings);
   checkpoint->sort();
+  combine_scales(*checkpoint);
   return checkpoint;
 }
 

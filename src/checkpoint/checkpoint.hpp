@@ -80,6 +80,26 @@ class Checkpoint {
   }
   /// Sets what encoded() returns for the tensor that was added last.
   void set_encoded(const EncodedTensor& encoded) { stored_.back().encoded = encoded; }
+  /// Replaces tensors()[index] by one with another type, shape or name, whose data `load` returns from the
+  /// stored bytes.
+  void replace(std::size_t index, TensorInfo info, std::uint64_t copied, Load load) {
+    info.file = infos_.at(index).file;
+    info.place = infos_.at(index).place;
+    Stored& stored = stored_[info.place];
+    infos_[index] = std::move(info);
+    stored.copied = copied;
+    stored.load = std::move(load);
+    stored.encoded.reset();
+  }
+  /// Removes the tensors with these indices, in ascending order.
+  void remove(std::span<const std::size_t> indices) {
+    for (std::size_t i = indices.size(); i-- > 0;)
+      infos_.erase(infos_.begin() + static_cast<std::ptrdiff_t>(indices[i]));
+  }
+  /// Returns the bytes of the file in which tensors()[index] is stored.
+  [[nodiscard]] std::span<const std::byte> stored_bytes(std::size_t index) const {
+    return stored_[infos_.at(index).place].bytes;
+  }
   /// Sorts the tensors by name. Must be called after tensors were added in another order.
   void sort() { std::ranges::stable_sort(infos_, {}, &TensorInfo::name); }
 

@@ -99,6 +99,13 @@ void read_gguf(const MappedFile& file, Checkpoint& checkpoint, Warnings& warning
 /// otherwise .safetensors. Throws Error(bad_input) also if a shard is missing.
 void read_shard_index(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings);
 
+/// Combines tensors with the tensors that hold their scales, which are removed: NAME.weight in FP8 with
+/// NAME.weight_scale_inv (DeepSeek: a scale for each 128 x 128 block) or NAME.weight_scale (vLLM: one scale,
+/// or one for each row), and NAME_blocks with NAME_scales (MXFP4, as in gpt-oss: the tensor NAME, [..., in,
+/// out]). The combined tensors are float32. The tensors must be sorted. Throws Error(bad_input) if the shapes
+/// or types of a tensor and its scales do not fit.
+void combine_scales(Checkpoint& checkpoint);
+
 /// Sorts elements by name. Returns the first element that has the same name as the next one, or null if all
 /// names are different.
 template <typename Element, typename Name>

@@ -45,6 +45,8 @@ std::size_t count_non_finite(DType dtype, std::span<const std::byte> bytes) {
   if (dtype == DType::f32) return count_non_finite<std::uint32_t>(bytes, 0x7F80'0000U);
   if (dtype == DType::f16) return count_non_finite<std::uint16_t>(bytes, 0x7C00U);
   if (dtype == DType::bf16) return count_non_finite<std::uint16_t>(bytes, 0x7F80U);
+  if (dtype == DType::f8_e5m2) return count_non_finite<std::uint8_t>(bytes, 0x7CU);
+  if (dtype == DType::f8_e4m3) return count_non_finite<std::uint8_t>(bytes, 0x7FU);
   return 0;
 }
 

@@ -27,6 +27,30 @@ def arrays() -> dict:
     return floats | signed | unsigned | {"bool": values() != 0}
 
 
+def make_fp8():
+    """Makes fp8.safetensors, with the scales of DeepSeek and of vLLM, and fp8.npz, its values as PyTorch computes them."""
+    generator = torch.Generator().manual_seed(5)
+    bits = torch.arange(256, dtype=torch.int64).to(torch.uint8)
+    tensors = {"all_e4m3": bits.clone().view(torch.float8_e4m3fn), "all_e5m2": bits.view(torch.float8_e5m2)}
+    expected = {name: values.float() for name, values in tensors.items()}
+
+    def add(name, shape, kind, scale_name, scales, spread):
+        weight = (torch.randn(shape, generator=generator) * 20).to(kind)
+        tensors[name + ".weight"], tensors[name + scale_name] = weight, scales
+        expected[name + ".weight"] = weight.float() * spread(scales.float())
+
+    def in_tiles(scales):
+        return scales.repeat_interleave(128, 0).repeat_interleave(128, 1)[:130, :140]
+
+    tiles = torch.rand((2, 2), generator=generator) * 0.01
+    add("tiles", (130, 140), torch.float8_e4m3fn, ".weight_scale_inv", tiles, in_tiles)
+    rows = (torch.rand((5, 1), generator=generator) * 0.01).bfloat16()
+    add("rows", (5, 7), torch.float8_e5m2, ".weight_scale", rows, lambda scales: scales)
+    add("whole", (3, 4), torch.float8_e4m3fn, ".weight_scale", torch.tensor([0.03]), lambda scales: scales)
+    safetensors.torch.save_file(tensors, FORMATS / "fp8.safetensors")
+    np.savez_compressed(FORMATS / "fp8.npz", **{name: values.numpy() for name, values in expected.items()})
+
+
 def main():
     FORMATS.mkdir(exist_ok=True)
     torch_arrays = {k: torch.from_numpy(v.copy()) for k, v in arrays().items()}
@@ -49,7 +73,7 @@ def main():
     for version in (1, 2, 3):
         with open(FORMATS / f"version{version}.npy", "wb") as file:
             np.lib.format.write_array(file, values().astype("f4"), version=(version, 0))
-    safetensors.torch.save_file({"w": torch.zeros(4, dtype=torch.float8_e4m3fn)}, FORMATS / "fp8.safetensors")
+    make_fp8()
     np.savez(FORMATS / "object.npz", w=np.array([{"a": 1}], dtype=object))
 
 

@@ -207,6 +207,24 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
   return head;
 }
 
+/// Throws Error(bad_input) if the weights are quantised in a way that checkpoint::combine_scales() does not
+/// know.
+void check_quantization(const ConfigReader& config) {
+  const auto packed = config.find("quantization_config");
+  if (!packed) return;
+  const nlohmann::ordered_json& settings = *packed->json;
+  const auto text = [&](const char* key) {
+    const auto found = settings.is_object() ? settings.find(key) : settings.end();
+    return settings.is_object() && found != settings.end() && found->is_string() ? found->get<std::string>()
+                                                                                 : std::string();
+  };
+  const std::string method = text("quant_method");
+  const bool floats = method == "compressed-tensors" && text("format") == "float-quantized";
+  if (method == "mxfp4" || method == "fp8" || floats) return;
+  config.reject_unsupported(
+      *packed, "quant_method mxfp4, fp8, and compressed-tensors with the format float-quantized");
+}
+
 void check_requirements(const FamilySpec& family, const ConfigReader& config) {
   for (const Requirement& requirement : family.requirements) {
     const auto value = config.find(requirement.key);
@@ -216,7 +234,7 @@ void check_requirements(const FamilySpec& family, const ConfigReader& config) {
   }
   if (const auto pruned = config.find("pruned_heads"); pruned && !pruned->json->empty())
     config.reject_unsupported(*pruned, "{}");
-  if (const auto packed = config.find("quantization_config")) config.reject_unsupported(*packed, "null");
+  check_quantization(config);
 }
 
 /// Checks the requirements of the family. If the sizes come from the configuration, also checks norm,
@@ -302,7 +320,7 @@ ConfigReader ConfigReader::of_text(const std::string& file, const nlohmann::orde
   ConfigReader whole(file, config);
   const auto text = whole.optional_object("text_config");
   if (!text) return whole;
-  if (const auto packed = whole.find("quantization_config")) whole.reject_unsupported(*packed, "null");
+  check_quantization(whole);
   return *text;
 }
 

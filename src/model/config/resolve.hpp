@@ -37,7 +37,7 @@ class ConfigReader {
 
   /// Returns a reader of /text_config if present, otherwise of the whole configuration. Throws
   /// Error(bad_input) if /text_config is not an object, or if the configuration has both /text_config and
-  /// /quantization_config.
+  /// an unsupported /quantization_config.
   [[nodiscard]] static ConfigReader of_text(const std::string& file, const nlohmann::ordered_json& config);
 
   [[nodiscard]] std::optional<ConfigValue> find(const Names& names) const;
