@@ -89,7 +89,7 @@ class HeaderEvents final : public formats::JsonTree {
 
   [[nodiscard]] DType dtype_named(const std::string& name) const {
     std::string known;
-    for (int i = 0; i <= static_cast<int>(DType::boolean); ++i) {
+    for (int i = 0; i <= static_cast<int>(DType::f8_e8m0); ++i) {
       const auto dtype = static_cast<DType>(i);
       if (name_of(dtype) == name) return dtype;
       known += fmt::format(" {}", name_of(dtype));

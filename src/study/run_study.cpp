@@ -144,17 +144,19 @@ class BlocksObserver final : public forward::Observer {
   }
 
  private:
-  struct Place {
+  struct ObservedSequence {
     forward::Observer* observer;
     std::size_t sequence;  // in its block
   };
-  std::vector<Place> places_;  // [sequences of all blocks]
+  std::vector<ObservedSequence> places_;  // [sequences of all blocks]
   forward::Needs needs_ = {.patterns = false};
 };
 
 /// What a worker may use if the weights of all layers do not fit into memory.
 struct StreamingPlan {
   std::uint64_t of_worker = 0;  // bytes; 0: the weights stay in memory
+  std::uint64_t used = 0;       // bytes that the process needs apart from the workers
+  std::uint64_t usual = 0;      // bytes that a worker needs for a block of the usual length
 };
 /// A worker reads the weights of a layer for at least this number of rows, if the memory suffices. More than
 /// kMostRows would hardly save time, and an interrupt would lose more work.
@@ -172,14 +174,14 @@ std::size_t rows_of(const CorpusBlock& block) {
   return std::max<std::size_t>(rows, 1);
 }
 
-/// Throws the Error(limit) for a block that needs `missing` bytes more than a worker has.
-[[noreturn]] void refuse_block(const StudyRun& run, const CorpusBlock& block, std::uint64_t missing) {
+/// Throws the Error(limit) for a block for which a worker needs `bytes`.
+[[noreturn]] void refuse_block(const StudyRun& run, const StreamingPlan& plan, const CorpusBlock& block,
+                               std::uint64_t bytes) {
   constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
-  const std::uint64_t enough = run.input.memory + missing * run.pool.size() + 4 * mebibyte;
+  const std::uint64_t enough = plan.used + std::max(bytes, plan.usual) * run.pool.size() + 4 * mebibyte;
   fail(Status::limit,
-       "--memory: {} bytes are too few for the block that begins with {}, {}M is enough; you can also use "
-       "fewer "
-       "--threads, or shorten sentences with --max-length",
+       "--memory: {} bytes are too few, {}M is enough for the block that begins with {}; you can also use "
+       "fewer --threads, or shorten sentences with --max-length",
        run.input.memory, (enough + mebibyte - 1) / mebibyte, escaped(block.batch.sequences.front().id));
 }
 
@@ -206,7 +208,9 @@ StreamingPlan plan_streaming(const StudyRun& run) {
   const std::uint64_t weights = saturating_sum(pass.resident_weights, pass.other_weights);
   const std::uint64_t block = pass.resident() - weights;
   if (saturating_sum(weights, saturating_product<std::uint64_t>(run.pool.size(), block)) <= left) return {};
-  return {.of_worker = std::max<std::uint64_t>(left / run.pool.size(), 1)};
+  return {.of_worker = std::max<std::uint64_t>(left / run.pool.size(), 1),
+          .used = used,
+          .usual = pass.streamed(pass.block_rows)};
 }
 
 }  // namespace
@@ -499,11 +503,11 @@ void run_study(const StudyRun& run, StudyState& state) {
         const forward::PassFootprint pass = footprint_of(run, block->batch);
         fixed = std::max(fixed, pass.streamed(0) - pass.row * pass.block_rows);
         const std::uint64_t needed = saturating_sum(
-            fixed, saturating_product<std::uint64_t>(pass.row, std::max(rows, pass.block_rows)),
-            saturating_product<std::uint64_t>(kStateCopies * worker.state_bytes, group.size() + 1));
-        if (needed > streaming.of_worker && group.empty())
-          refuse_block(run, *block, needed - streaming.of_worker);
-        if (!group.empty() && (needed > streaming.of_worker || rows > most)) {
+            fixed, saturating_product<std::uint64_t>(pass.row, std::max(rows, pass.block_rows)));
+        if (needed > streaming.of_worker && group.empty()) refuse_block(run, streaming, *block, needed);
+        const std::uint64_t with_states = saturating_sum(
+            needed, saturating_product<std::uint64_t>(kStateCopies * worker.state_bytes, group.size() + 1));
+        if (!group.empty() && (with_states > streaming.of_worker || rows > most)) {
           worker.left = std::move(block);
           break;
         }

@@ -21,6 +21,7 @@
 #include "support/golden.hpp"
 #include "support/refusal.hpp"
 #include "support/run.hpp"
+#include "support/temp_dir.hpp"
 
 namespace {
 

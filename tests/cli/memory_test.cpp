@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <random>
@@ -112,6 +114,28 @@ TEST_CASE("a study under --memory gives the same bytes, also with many blocks in
       check_bounded({"study", model, "--input", "data/treebank.conllu", "--null-shuffle", "1", "--threads",
                      threads, "--format", "json"});
     }
+  }
+}
+
+TEST_CASE("a study under --memory that is killed goes on and gives the same bytes") {
+  attnctl::test::TempDir dir;
+  const std::vector<std::string> study = {
+      "study", "data/tiny-llama", "--input", "data/treebank.conllu", "--threads", "2", "--format", "json"};
+  const std::string free = run_attnctl(study).out;
+  REQUIRE(!free.empty());
+  for (const int number : {SIGKILL, SIGINT}) {
+    const std::string state = (dir.path() / (std::to_string(number) + ".state")).string();
+    std::vector<std::string> limited = study;
+    limited.insert(limited.end(), {"--memory", "64M", "--checkpoint", state, "--checkpoint-every", "0"});
+    for (const int milliseconds : {40, 60, 80, 100}) {
+      const RunResult killed = run_attnctl(
+          limited,
+          {.signal = attnctl::test::LateSignal{number, std::chrono::microseconds(1000 * milliseconds)}});
+      if (killed.status == 0) CHECK(killed.out == free);
+    }
+    const RunResult last = run_attnctl(limited);
+    CHECK_MESSAGE(last.status == 0, last.err);
+    CHECK(last.out == free);
   }
 }
 
