@@ -25,6 +25,7 @@
 #include <system_error>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -153,7 +154,13 @@ attn::RunOptions make_options(const std::vector<HeadArgument>& heads, std::size_
 attn::StudyOptions study_options(const nb::object& given, attn::RunOptions run) {
   attn::StudyOptions options;
   const auto read = [&](const char* name, auto& member) {
-    member = nb::cast<std::remove_reference_t<decltype(member)>>(given.attr(name));
+    const nb::object value = given.attr(name);
+    try {
+      member = nb::cast<std::remove_reference_t<decltype(member)>>(value);
+    } catch (const std::bad_cast&) {
+      throw attn::Error(attn::Status::usage, std::string(name) + ": got " + nb::repr(value).c_str() +
+                                                 ", which has a wrong type or is too large or negative");
+    }
   };
   read("measures", options.measures);
   read("causal", options.causal);

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from . import _attnctl
-from ._errors import UsageError
+from ._errors import InputError, UsageError
 from ._progress import ProgressFunction, Shown
 from ._results import COMPONENTS, InputTokens, Results, make_results
 
@@ -126,9 +126,27 @@ def _is_ids(value: object) -> bool:
 
 def _integers(values: Iterable[Any], what: str) -> list[int]:
     try:
-        return [int(value.__index__()) for value in values]
+        made = [int(value.__index__()) for value in values]
     except AttributeError as error:
         raise UsageError(f"{what}: got {values!r}, need integers") from error
+    for value in made:
+        if not -(2**63) <= value < 2**63:
+            raise UsageError(f"{what}: got {value}, need integers of 64 bits")
+    return made
+
+
+def _text(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"a text is not valid Unicode: {error.reason} at position {error.start}") from error
+    return text
+
+
+def _threads(threads: int | None) -> int:
+    if threads is not None and not 1 <= threads < 2**31:
+        raise UsageError(f"threads: got {threads}, need at least 1, or None for all cores")
+    return threads or 0
 
 
 def _make_input(value: Any) -> _InputTuple:
@@ -141,14 +159,14 @@ def _make_input(value: Any) -> _InputTuple:
     if (value.text is None) == (len(value.ids) == 0):
         raise UsageError("an input has neither or both of text and ids; give one of them")
     return (
-        value.text or "",
-        value.text_pair,
+        _text(value.text or ""),
+        None if value.text_pair is None else _text(value.text_pair),
         _integers(value.ids, "ids"),
         _integers(value.type_ids, "type_ids"),
         [int(bool(visible)) for visible in value.mask],
-        value.target_text,
+        _text(value.target_text),
         _integers(value.target_ids, "target_ids"),
-        value.id,
+        _text(value.id),
     )
 
 
@@ -190,14 +208,15 @@ def _make_corpus(corpus: Any) -> tuple[list[str], list[_InputTuple]]:
     """Return the files and the inputs of a corpus, of which one is empty."""
     if isinstance(corpus, (str, os.PathLike)):
         return [os.fspath(corpus)], []
-    if isinstance(corpus, Iterable) and not _is_ids(corpus):
-        items = list(corpus)
-        if items and all(isinstance(item, os.PathLike) for item in items):
-            return [os.fspath(item) for item in items], []
-        return [], [_make_input(item) for item in items]
-    raise UsageError(
-        "the corpus is neither a path nor a list; give the path of a file, or a list of paths, texts or inputs"
-    )
+    if not isinstance(corpus, Iterable):
+        raise UsageError(
+            f"the corpus is {type(corpus).__name__}; give the path of a file, or a list of paths, texts or inputs"
+        )
+    if not isinstance(corpus, Input) and not hasattr(corpus, "ndim"):
+        corpus = list(corpus)
+        if corpus and all(isinstance(item, os.PathLike) for item in corpus):
+            return [os.fspath(item) for item in corpus], []
+    return [], _make_inputs(corpus)
 
 
 def _study_options(**given: Any) -> SimpleNamespace:
@@ -339,7 +358,7 @@ class Model:
         """
         batch, tokens = self._batch(inputs)
         with Shown(progress) as shown:
-            made = _attnctl.analyze(batch, _names(include), _make_heads(heads), threads or 0, shown.function)
+            made = _attnctl.analyze(batch, _names(include), _make_heads(heads), _threads(threads), shown.function)
         return make_results(*made, inputs=tokens)
 
     def run(
@@ -364,7 +383,7 @@ class Model:
             if callable(begin):
                 begin(tokens)
         with Shown(progress) as shown:
-            _attnctl.run(batch, functions, _make_heads(heads), threads or 0, shown.function)
+            _attnctl.run(batch, functions, _make_heads(heads), _threads(threads), shown.function)
 
     def study(
         self,
@@ -413,7 +432,9 @@ class Model:
             checkpoint=_path(checkpoint),
         )
         with Shown(progress) as shown:
-            made = _attnctl.study(self._own, files, inputs, options, _make_heads(heads), threads or 0, shown.function)
+            made = _attnctl.study(
+                self._own, files, inputs, options, _make_heads(heads), _threads(threads), shown.function
+            )
         return make_results(*made)
 
 
@@ -464,7 +485,7 @@ def compare(
             match,
             options,
             _make_heads(heads),
-            threads or 0,
+            _threads(threads),
             shown.function,
         )
     return make_results(*made)

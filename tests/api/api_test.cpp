@@ -297,7 +297,7 @@ TEST_CASE("the public interface rejects wrong names, inputs and heads") {
        Status::usage,
        {"colour", "entropy"}},
       {[&] { (void)attn::analyze(batch).tensor("ids_0").floats(); }, Status::usage, {"ids_0", "float32"}},
-      {[&] { (void)attn::study(model, {}); }, Status::usage, {"neither files nor inputs"}},
+      {[&] { (void)attn::study(model, {}); }, Status::usage, {"no files and no inputs"}},
       {[&] { (void)attn::study(model, {.files = {"no-such.txt"}}); }, Status::environment, {"no-such.txt"}},
       {[&] {
          (void)attn::study(model, {.inputs = {{.ids = {1, 3072}}}});
