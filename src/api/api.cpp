@@ -200,9 +200,9 @@ Table public_table(const core::Table& from) {
 }
 
 /// The model, the selected heads and the workers of one run.
-struct PreparedRun : Workers {
+struct PreparedRun : CallWorkers {
   PreparedRun(const Batch& batch, const RunOptions& options)
-      : Workers(options),
+      : CallWorkers(options),
         model(batch.model().parts()),
         selection(select(options, model.open.model.config(), batch.parts().batch)) {}
 
@@ -260,7 +260,7 @@ const T& item_named(const std::vector<T>& items, std::string_view kind, std::str
 Model::Parts::Parts(const std::string& given, const std::optional<std::string>& config)
     : open(core::inspect::open_model(given, config, warnings)), info(make_info(open.model)) {}
 
-Workers::Workers(const RunOptions& options)
+CallWorkers::CallWorkers(const RunOptions& options)
     : stop(options.stop),
       pool(options.threads == 0 ? core::available_threads() : options.threads),
       progress(progress_callback(options)) {

@@ -40,8 +40,8 @@ struct Batch::Parts {
 };
 
 /// The worker threads of one call, its progress, and the token that stops it.
-struct Workers {
-  explicit Workers(const RunOptions& options);
+struct CallWorkers {
+  explicit CallWorkers(const RunOptions& options);
 
   core::StopScope stop;
   core::Pool pool;

@@ -180,7 +180,7 @@ Results study(const Model& model, const Corpus& corpus, const StudyOptions& opti
   check_lengths(options);
   const CorpusFiles files(corpus);
   core::Warnings& warnings = model.parts().warnings;
-  Workers workers(options.run);
+  CallWorkers workers(options.run);
   return files.named([&] {
     core::study::OpenStudy study = open_study(model, request_of(options, files.list()), warnings);
     std::optional<core::OutputFile> state_file;
@@ -202,7 +202,7 @@ Results study(const Model& model, const Corpus& corpus, const StudyOptions& opti
 }
 
 Results compare(const Model& a, const Model& b, const CompareOptions& options) {
-  Workers workers(options.study.run);
+  CallWorkers workers(options.study.run);
   const core::study::StudyRequest request = request_of(options.study, {});
   const core::inspect::OpenModel first = separate(a), second = separate(b);
   const core::Results results = core::study::compare_weights(
@@ -216,7 +216,7 @@ Results compare(const Model& a, const Model& b, const CompareOptions& options) {
 Results compare(const Model& a, const Model& b, const Corpus& corpus, const CompareOptions& options) {
   check_lengths(options.study);
   const CorpusFiles files(corpus);
-  Workers workers(options.study.run);
+  CallWorkers workers(options.study.run);
   core::Warnings& warnings = a.parts().warnings;
   return files.named([&] {
     const core::study::StudyRequest request = request_of(options.study, files.list());
