@@ -2,8 +2,7 @@
 # The default target makes all of them. After building only the target `attnctl`, pages, completions and the library's
 # binary are missing and are not installed. A component is a Debian package (cmake/packages.cmake).
 install(TARGETS attnctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
-install(DIRECTORY docs schemas examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program
-        PATTERN "screenshots" EXCLUDE)
+install(DIRECTORY docs schemas DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY data DESTINATION ${CMAKE_INSTALL_DATADIR}/attnctl COMPONENT data)
 
@@ -23,6 +22,8 @@ install(DIRECTORY include/attnctl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPON
 install(EXPORT attnctl FILE attnctlConfig.cmake NAMESPACE attnctl:: DESTINATION ${package_dir} COMPONENT development)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/attnctlConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/attnctlConfigVersion.cmake DESTINATION ${package_dir} COMPONENT development)
+
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libattnctl-dev COMPONENT development)
 
 # pkg-config reads this file. Its folders are relative to the file, so that an installation can be moved.
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
