@@ -3,11 +3,13 @@
 set(ATTNCTL_CONTACT "attnctl maintainers <maintainers@attnctl.invalid>" CACHE STRING "Maintainer of the Debian packages")
 set(CPACK_PACKAGE_CONTACT ${ATTNCTL_CONTACT})
 set(CPACK_PACKAGE_VENDOR attnctl)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "attnctl built using CMake")  # the default, which is in no description
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL program library development data)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
@@ -26,7 +28,7 @@ endmacro()
 set(library_package libattnctl${attnctl_soversion})
 
 add_package(program attnctl science "show what every attention head of a transformer does"
-  "attnctl reads the checkpoint of a transformer from disk and writes attention\npatterns, metrics of each head, analyses of the weights, and pictures. It runs\non a CPU and needs neither Python nor a network.\n.\nThis package has the program, its man pages, completions, schemas and documents.")
+  "attnctl reads the checkpoint of a transformer from disk and writes attention\npatterns, metrics of each head, analyses of the weights, and pictures. It runs\non a CPU and needs neither Python nor a network.\n.\nThis package has the program, its man pages, completions, schemas and\ndocuments.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS ${blas_package})
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "librsvg2-2, fonts-dejavu-core")  # for PNG and PDF
@@ -36,8 +38,11 @@ add_package(library ${library_package} libs "shared library of attnctl"
   "With this library, programs run a transformer and read the attention patterns\nof its heads.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS ${blas_package})
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+file(WRITE ${PROJECT_BINARY_DIR}/debian-library/shlibs
+  "libattnctl ${attnctl_soversion} ${library_package} (>= ${PROJECT_VERSION})\n")
+file(WRITE ${PROJECT_BINARY_DIR}/debian-library/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA
+  "${PROJECT_BINARY_DIR}/debian-library/shlibs;${PROJECT_BINARY_DIR}/debian-library/triggers")
 
 add_package(development libattnctl-dev libdevel "C++ headers of attnctl"
   "This package has the headers of the C++ library of attnctl, and what CMake and\npkg-config need to find it.")
