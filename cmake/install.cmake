@@ -1,6 +1,6 @@
-# Installs the program, its man pages and its completions, the documents, the schemas, the sample models, and the C++ library.
-# The default target makes all of them. After building only the target `attnctl`, pages, completions and the library's
-# binary are missing and are not installed. A component is a Debian package (cmake/packages.cmake).
+# Installs the program, its man pages and its completions, the documents, the schemas, the sample models, and the C++
+# library. The default target makes all of them. After building only the target `attnctl`, pages, completions and the
+# library's binary are missing and are not installed. A component is a Debian package (cmake/packages.cmake).
 install(TARGETS attnctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(DIRECTORY docs schemas DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
