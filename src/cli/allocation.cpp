@@ -11,9 +11,16 @@
 
 namespace {
 
+/// True while the thread looks up a function. dlsym of glibc before 2.34 then calls calloc, and works without
+/// the memory if it gets none.
+thread_local constinit bool is_looking_up = false;
+
 template <typename Function>
 Function* next(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+  is_looking_up = true;
+  void* const function = dlsym(RTLD_NEXT, name);
+  is_looking_up = false;
+  return reinterpret_cast<Function*>(function);
 }
 
 /// Calls `allocate` until it succeeds. Returns nullptr if there is no handler.
@@ -37,6 +44,7 @@ void* malloc(std::size_t size) noexcept {
 }
 
 void* calloc(std::size_t count, std::size_t size) noexcept {
+  if (is_looking_up) return nullptr;
   static auto* const real = next<void*(std::size_t, std::size_t)>("calloc");
   return allocated([&] { return real(count, size); });
 }
