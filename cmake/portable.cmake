@@ -17,7 +17,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE BOTH)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)
-list(APPEND CMAKE_LIBRARY_PATH /bundled)  # in the sysroot: the shared libraries that lie beside the program
+list(APPEND CMAKE_LIBRARY_PATH /bundled)  # in the sysroot: the shared libraries that are installed with the program
 set(CMAKE_C_FLAGS_INIT "-ffile-prefix-map=${ATTNCTL_SYSROOT}=")
 set(CMAKE_CXX_FLAGS_INIT "-ffile-prefix-map=${ATTNCTL_SYSROOT}=")
 # The compiler's libraries become part of each binary and stay hidden in it.
