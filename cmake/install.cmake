@@ -1,17 +1,36 @@
-# Installs the program, its man pages and its completions, and the C++ library. The default target makes all of them. After
-# building only the target `attnctl`, pages, completions and the library's binary are missing and are not installed.
-set_target_properties(attnctl PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-install(TARGETS attnctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# Installs the program, its man pages and its completions, the documents, the schemas, the sample models, and the C++
+# library. The default target makes all of them. After building only the target `attnctl`, pages, completions and the
+# library's binary are missing and are not installed. A component is a Debian package (cmake/packages.cmake).
+install(TARGETS attnctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(DIRECTORY docs schemas DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(DIRECTORY data DESTINATION ${CMAKE_INSTALL_DATADIR}/attnctl COMPONENT data)
+
+# The shared libraries of a portable build: Oniguruma and OpenBLAS (packaging/sysroot).
+if(ATTNCTL_PORTABLE)
+  install(DIRECTORY ${ATTNCTL_SYSROOT}/bundled/ DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT program
+          FILES_MATCHING PATTERN "*.so.*")
+endif()
 
 # find_package(attnctl) reads these files. The target attnctl::attnctl has no dependencies.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attnctl)
-install(TARGETS attnctl_library EXPORT attnctl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL
+install(TARGETS attnctl_library EXPORT attnctl
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL COMPONENT library NAMELINK_COMPONENT development
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY include/attnctl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT attnctl FILE attnctlConfig.cmake NAMESPACE attnctl:: DESTINATION ${package_dir})
+install(DIRECTORY include/attnctl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(EXPORT attnctl FILE attnctlConfig.cmake NAMESPACE attnctl:: DESTINATION ${package_dir} COMPONENT development)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/attnctlConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/attnctlConfigVersion.cmake DESTINATION ${package_dir})
+install(FILES ${PROJECT_BINARY_DIR}/attnctlConfigVersion.cmake DESTINATION ${package_dir} COMPONENT development)
+
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libattnctl-dev COMPONENT development)
+
+# pkg-config reads this file. Its folders are relative to the file, so that an installation can be moved.
+set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH pc_to_prefix /${pc_dir} /)
+string(REGEX REPLACE "/$" "" pc_to_prefix ${pc_to_prefix})
+configure_file(cmake/attnctl.pc.in ${PROJECT_BINARY_DIR}/attnctl.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/attnctl.pc DESTINATION ${pc_dir} COMPONENT development)
 
 set(extras_dir ${PROJECT_BINARY_DIR}/extras)
 file(MAKE_DIRECTORY ${extras_dir})
@@ -21,7 +40,8 @@ function(add_completion shell file destination)
   add_custom_command(OUTPUT ${extras_dir}/${file}
     COMMAND attnctl completion ${shell} > ${extras_dir}/${file}
     DEPENDS attnctl COMMENT "Completion for ${shell}" VERBATIM)
-  install(FILES ${extras_dir}/${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/${destination} OPTIONAL)
+  install(FILES ${extras_dir}/${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/${destination} COMPONENT program
+          OPTIONAL)
   set(extras ${extras} ${extras_dir}/${file} PARENT_SCOPE)
 endfunction()
 add_completion(bash attnctl bash-completion/completions)
@@ -35,7 +55,7 @@ function(add_page page description command)
     COMMAND ${PROJECT_SOURCE_DIR}/cmake/man_page.sh $<TARGET_FILE:attnctl> ${PROJECT_VERSION} ${page} ${description}
       ${command} > ${extras_dir}/${page}.1
     DEPENDS attnctl ${PROJECT_SOURCE_DIR}/cmake/man_page.sh COMMENT "Man page ${page}(1)" VERBATIM)
-  install(FILES ${extras_dir}/${page}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+  install(FILES ${extras_dir}/${page}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program OPTIONAL)
   set(extras ${extras} ${extras_dir}/${page}.1 PARENT_SCOPE)
 endfunction()
 if(HELP2MAN)

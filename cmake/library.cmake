@@ -15,6 +15,11 @@ add_library(attnctl_library SHARED $<TARGET_OBJECTS:attnctl_api>)
 target_link_libraries(attnctl_library PRIVATE attnctl_core)
 target_link_options(attnctl_library PRIVATE LINKER:--version-script=${public_symbols})
 target_compile_features(attnctl_library INTERFACE cxx_std_20)
+# Until version 1.0, a new minor version may change the interface, so it is part of the SONAME.
+set(attnctl_soversion ${PROJECT_VERSION_MAJOR})
+if(attnctl_soversion EQUAL 0)
+  set(attnctl_soversion 0.${PROJECT_VERSION_MINOR})
+endif()
 set_target_properties(attnctl_library PROPERTIES
-  OUTPUT_NAME attnctl EXPORT_NAME attnctl VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-  LINKER_LANGUAGE CXX LINK_DEPENDS ${public_symbols} INSTALL_RPATH_USE_LINK_PATH ON)
+  OUTPUT_NAME attnctl EXPORT_NAME attnctl VERSION ${PROJECT_VERSION} SOVERSION ${attnctl_soversion}
+  LINKER_LANGUAGE CXX LINK_DEPENDS ${public_symbols})

@@ -20,6 +20,9 @@ execute_process(COMMAND ${prefix}/bin/attnctl --version OUTPUT_VARIABLE version 
 if(NOT version MATCHES "^attnctl [0-9]+\\.[0-9]+\\.[0-9]+")
   message(SEND_ERROR "the installed program says ${version}")
 endif()
+need(share/doc/attnctl/docs/cli.md "# ")
+need(share/doc/attnctl/schemas/study.json "schema")
+need(share/attnctl/data/tiny-bert/config.json "bert")
 need(share/bash-completion/completions/attnctl "complete -F _attnctl attnctl")
 need(share/zsh/site-functions/_attnctl "#compdef attnctl")
 need(share/fish/vendor_completions.d/attnctl.fish "complete -c attnctl")
@@ -56,7 +59,7 @@ function(need_output expected)
     message(SEND_ERROR "${command}\nprinted:\n${output}\nexpected:\n${expected}")
   endif()
 endfunction()
-need_output([[
+set(attended [[
 [CLS]      the        0.34
 the        mat        0.57
 cat        the        1.00
@@ -70,7 +73,9 @@ was        it         0.98
 tired      was        0.96
 .          tired      1.00
 [SEP]      .          1.00
-]] COMMAND ${examples}/attends_to data/tiny-bert 0 3 "The cat sat on the mat because it was tired.")
+]])
+set(sentence "The cat sat on the mat because it was tired.")
+need_output("${attended}" COMMAND ${examples}/attends_to data/tiny-bert 0 3 ${sentence})
 need_output([[
 layer 0  0.32 2.04 2.23 0.36
 layer 1  2.01 2.06 2.16 1.98
@@ -81,5 +86,29 @@ execute_process(COMMAND ${examples}/attends_to data/tiny-bert 9 0 cat WORKING_DI
                 RESULT_VARIABLE status ERROR_VARIABLE error)
 if(NOT status EQUAL 2 OR NOT error STREQUAL "attends_to: the model has no head 9.0; Model::info() lists its layers\n")
   message(SEND_ERROR "attends_to with a wrong layer ended with ${status}: ${error}")
+endif()
+
+# Moves the installed files to another folder and builds an example with pkg-config, without CMake.
+find_program(PKG_CONFIG pkg-config)
+if(PKG_CONFIG)
+  set(moved ${BUILD}/install-test-moved)
+  file(REMOVE_RECURSE ${moved})
+  file(RENAME ${prefix} ${moved})
+  file(GLOB_RECURSE pc_file ${moved}/attnctl.pc)
+  get_filename_component(pc_dir ${pc_file} DIRECTORY)
+  set(ENV{PKG_CONFIG_PATH} ${pc_dir})
+  execute_process(COMMAND ${PKG_CONFIG} --cflags --libs attnctl OUTPUT_VARIABLE pc_flags COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${PKG_CONFIG} --variable=libdir attnctl OUTPUT_VARIABLE pc_libdir
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(pc_flags UNIX_COMMAND "${pc_flags}")
+  if(SANITIZE)
+    list(APPEND pc_flags -fsanitize=${SANITIZE})
+  endif()
+  execute_process(COMMAND ${COMPILER} -std=c++20 ${SOURCE}/examples/attends_to.cpp -o ${moved}/attends_to ${pc_flags}
+                  -Wl,-rpath,${pc_libdir} COMMAND_ERROR_IS_FATAL ANY)
+  need_output("${attended}" COMMAND ${moved}/attends_to data/tiny-bert 0 3 ${sentence})
+  file(REMOVE_RECURSE ${moved})
+else()
+  message(STATUS "pkg-config is not installed: attnctl.pc was not tested")
 endif()
 file(REMOVE_RECURSE ${prefix})

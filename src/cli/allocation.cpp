@@ -11,9 +11,30 @@
 
 namespace {
 
+// dlsym of glibc before 2.34 calls calloc, and works without the memory if it gets none. It also forgets the
+// error that dlerror is about to return, so the first allocation looks up all functions.
+thread_local constinit bool is_looking_up = false;
+
 template <typename Function>
 Function* next(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+  is_looking_up = true;
+  void* const function = dlsym(RTLD_NEXT, name);
+  is_looking_up = false;
+  return reinterpret_cast<Function*>(function);
+}
+
+struct AllocationFunctions {
+  void* (*malloc)(std::size_t) = next<void*(std::size_t)>("malloc");
+  void* (*calloc)(std::size_t, std::size_t) = next<void*(std::size_t, std::size_t)>("calloc");
+  void* (*realloc)(void*, std::size_t) = next<void*(void*, std::size_t)>("realloc");
+  void* (*aligned_alloc)(std::size_t, std::size_t) = next<void*(std::size_t, std::size_t)>("aligned_alloc");
+  int (*posix_memalign)(void**, std::size_t,
+                        std::size_t) = next<int(void**, std::size_t, std::size_t)>("posix_memalign");
+};
+
+const AllocationFunctions& real() {
+  static const AllocationFunctions functions;
+  return functions;
 }
 
 /// Calls `allocate` until it succeeds. Returns nullptr if there is no handler.
@@ -32,31 +53,27 @@ void* allocated(Allocate&& allocate) {
 extern "C" {
 
 void* malloc(std::size_t size) noexcept {
-  static auto* const real = next<void*(std::size_t)>("malloc");
-  return allocated([&] { return real(size); });
+  return allocated([&] { return real().malloc(size); });
 }
 
 void* calloc(std::size_t count, std::size_t size) noexcept {
-  static auto* const real = next<void*(std::size_t, std::size_t)>("calloc");
-  return allocated([&] { return real(count, size); });
+  if (is_looking_up) return nullptr;
+  return allocated([&] { return real().calloc(count, size); });
 }
 
 void* realloc(void* old, std::size_t size) noexcept {
-  static auto* const real = next<void*(void*, std::size_t)>("realloc");
-  if (size == 0) return real(old, size);  // frees `old` and returns nullptr
-  return allocated([&] { return real(old, size); });
+  if (size == 0) return real().realloc(old, size);  // frees `old` and returns nullptr
+  return allocated([&] { return real().realloc(old, size); });
 }
 
 void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  static auto* const real = next<void*(std::size_t, std::size_t)>("aligned_alloc");
-  return allocated([&] { return real(alignment, size); });
+  return allocated([&] { return real().aligned_alloc(alignment, size); });
 }
 
 int posix_memalign(void** place, std::size_t alignment, std::size_t size) noexcept {
-  static auto* const real = next<int(void**, std::size_t, std::size_t)>("posix_memalign");
   int error = 0;
   (void)allocated([&]() -> void* {
-    error = real(place, alignment, size);
+    error = real().posix_memalign(place, alignment, size);
     return error == ENOMEM ? nullptr : place;
   });
   return error;
