@@ -38,6 +38,7 @@ struct TensorInfo {
   Shape shape;
   std::string_view file = {};  // name of the tensor's file, escaped for messages; owned by the checkpoint
   std::size_t place = 0;       // index of the tensor's data in its Checkpoint; set by Checkpoint::add()
+  bool text = false;           // strings of NumPy, whose characters are the last axis (formats::NpyHeader)
 };
 
 /// The named tensors of a weights file of any supported format. Opening the file checks the sizes of all
