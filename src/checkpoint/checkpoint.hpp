@@ -39,6 +39,7 @@ struct TensorInfo {
   Shape shape;
   std::string_view file = {};  // name of the tensor's file, escaped for messages; owned by the checkpoint
   std::size_t place = 0;       // index of the tensor's data in its Checkpoint; set by Checkpoint::add()
+  bool text = false;           // strings of NumPy, whose characters are the last axis (formats::NpyHeader)
 };
 
 /// The bytes of a tensor whose numbers are not float32, as its file stores them. They are rows of blocks: row

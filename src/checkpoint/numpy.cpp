@@ -94,7 +94,7 @@ formats::NpyHeader member_header(const MappedFile& file, const formats::StoredMe
   const std::string text = first_bytes(end);
   if (const auto size = std::min<std::uint64_t>(text.size(), member.size); size < end)
     refuse(where, "got {} bytes, but the header alone needs {}; the array is cut off", size, end);
-  return formats::read_npy_header(where, text, member.size - end);
+  return formats::read_npy_header(where, text, member.size - end, true);
 }
 
 }  // namespace
@@ -125,7 +125,9 @@ void read_npz(const MappedFile& file, Checkpoint& checkpoint, Warnings& warnings
     const std::string name = member.name.substr(0, member.name.size() - kExtension.size());
     const formats::NpyHeader header = member_header(file, member);
     const std::uint64_t unpacked = member.deflated ? member.data.size() + member.size : 0;
-    checkpoint.add(file, {name, header.dtype, header.shape}, member.data,
+    TensorInfo info = {name, header.dtype, header.shape};
+    info.text = header.text;
+    checkpoint.add(file, std::move(info), member.data,
                    header.is_plain() ? unpacked : unpacked + 2 * std::uint64_t{member.size},
                    [member, header, &file](std::vector<std::byte>& copy) -> std::span<const std::byte> {
                      const auto data = formats::unpack(file, member, copy).subspan(header.data_begin);

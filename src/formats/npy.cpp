@@ -33,8 +33,8 @@ constexpr DescrRow kDescrs[] = {{"f8", DType::f64}, {"f4", DType::f32}, {"f2", D
 /// only these three keys and these types of values.
 class DictReader {
  public:
-  DictReader(std::string_view where, std::string_view text, std::size_t offset)
-      : where_(where), text_(text), offset_(offset) {}
+  DictReader(std::string_view where, std::string_view text, std::size_t offset, bool strings)
+      : where_(where), text_(text), offset_(offset), strings_(strings) {}
 
   NpyHeader read() {
     expect("{");
@@ -49,6 +49,12 @@ class DictReader {
     if (at_ != text_.size()) need("the end of the header");
     for (const std::string_view key : {"descr", "fortran_order", "shape"}) {
       if (!has(key)) refuse(where_, "header: the key '{}' is missing", key);
+    }
+    if (header_.text) {
+      if (!header_.is_plain() && header_.fortran)
+        refuse(where_, "unsupported column-major array of strings; save it with np.ascontiguousarray");
+      header_.fortran = false;
+      header_.shape.push_back(characters_);
     }
     return header_;
   }
@@ -80,6 +86,16 @@ class DictReader {
     const auto* const row = std::ranges::find(kDescrs, code, &DescrRow::code);
     const bool known = row != std::end(kDescrs) &&
                        (order == '<' || order == '>' || (order == '|' && size_of(row->dtype) == 1));
+    const bool code_points = code.starts_with('U') && (order == '<' || order == '>');
+    if (strings_ && (code_points || (code.starts_with('S') && order == '|'))) {
+      const auto characters = parse_number(code.substr(1));
+      if (!characters) need("the number of characters of a string");
+      characters_ = *characters;
+      header_.text = true;
+      header_.dtype = code_points ? DType::u32 : DType::u8;
+      header_.big_endian = order == '>';
+      return;
+    }
     if (!known) {
       const bool object = code.starts_with('O');
       refuse(where_,
@@ -145,7 +161,9 @@ class DictReader {
   std::string_view where_;
   std::string_view text_;
   std::size_t offset_;
+  bool strings_;
   std::size_t at_ = 0;
+  std::size_t characters_ = 0;  // of a string
   std::vector<std::string_view> seen_;
   NpyHeader header_;
 };
@@ -180,9 +198,10 @@ std::size_t npy_header_end(std::string_view where, std::string_view first) {
   return begin + length;
 }
 
-NpyHeader read_npy_header(std::string_view where, std::string_view text, std::size_t data_size) {
+NpyHeader read_npy_header(std::string_view where, std::string_view text, std::size_t data_size,
+                          bool strings) {
   const std::size_t begin = dictionary_begin(text);
-  NpyHeader header = DictReader(where, text.substr(begin), begin).read();
+  NpyHeader header = DictReader(where, text.substr(begin), begin, strings).read();
   const auto size = checked_product(header.shape, size_of(header.dtype));
   if (!size) {
     refuse(

@@ -14,6 +14,9 @@ struct NpyHeader {
   DType dtype = DType::f32;
   bool big_endian = false;
   bool fortran = false;  // column-major
+  /// True for an array of strings. The last axis then has the characters of a string, filled up with zeros:
+  /// code points (dtype U, u32) or bytes (dtype S, u8).
+  bool text = false;
   Shape shape;
   std::size_t data_begin = 0;  // offset of the elements from the beginning of the header, in bytes
 
@@ -30,8 +33,10 @@ constexpr std::size_t kNpyPreamble = 12;  // npy_header_end() reads at most this
 
 /// Parses the header `text`, the first npy_header_end() bytes of the array. Accepts only a fixed grammar and
 /// never evaluates the text as Python. Throws Error(bad_input), also if `data_size`, the number of bytes
-/// after the header, is not the size of the elements.
-[[nodiscard]] NpyHeader read_npy_header(std::string_view where, std::string_view text, std::size_t data_size);
+/// after the header, is not the size of the elements. Arrays of strings are an error unless `strings` is
+/// true.
+[[nodiscard]] NpyHeader read_npy_header(std::string_view where, std::string_view text, std::size_t data_size,
+                                        bool strings = false);
 
 /// Returns a header of version 1.0 for little-endian, row-major data. The header is padded to a multiple of
 /// 64 bytes. Throws std::invalid_argument for bf16, which NumPy lacks.

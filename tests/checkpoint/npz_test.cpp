@@ -106,7 +106,6 @@ std::vector<Row> bad_npy() {
       {71, "no closing quote", header("{'descr': '<f4, "), {"closing quote"}},
       {72, "object dtype", array("|O", "(1,)"), {"unsupported dtype \"|O\"", "never unpickled"}},
       {72, "complex", array("<c8", "(1,)"), {"unsupported dtype \"<c8\""}},
-      {72, "text", array("<U2", "(1,)"), {"unsupported dtype \"<U2\""}},
       {72, "raw bytes, as bfloat16 is saved", array("|V2", "(4,)"), {"unsupported dtype \"|V2\""}},
       {72, "time", array("<M8[s]", "(1,)"), {"unsupported dtype"}},
       {72,
@@ -263,6 +262,43 @@ TEST_CASE("bad NPY files are rejected, also in an archive") {
       check_refusal([&] { (void)open_checkpoint(archive, warnings); }, row.status, inside);
       check_weights_refused(archive, row.status);
     }
+  }
+}
+
+TEST_CASE("arrays of strings are read only in archives") {
+  const TempDir folder;
+  Warnings warnings;
+  const auto open = [&](const std::string& bytes) {
+    return open_checkpoint(folder.write("x.npz", zip({{.name = "x.npy", .data = bytes}})), warnings);
+  };
+  const auto check = [&](const std::string& bytes, DType dtype, const Shape& shape,
+                         const std::string& content) {
+    const auto file = open(bytes);
+    CHECK(file->tensors()[0].text);
+    CHECK(file->tensors()[0].shape == shape);
+    CHECK(file->tensors()[0].dtype == dtype);
+    CHECK(text_of(file->tensor(0).bytes) == content);
+  };
+  const std::string two("a\0\0\0\0\0\0\0", 8);
+  check(npy(dictionary("<U2", "(1,)"), two), DType::u32, {1, 2}, two);
+  check(npy(dictionary(">U1", "(1,)"), std::string("\0\0\1\2", 4)), DType::u32, {1, 1},
+        std::string("\2\1\0\0", 4));
+  check(npy(dictionary("|S3", "(1, 2)"), "abcdef"), DType::u8, {1, 2, 3}, "abcdef");
+  check(npy(dictionary("<U0", "(3,)"), ""), DType::u32, {3, 0}, "");
+  const auto alone = folder.write("x.npy", array("<U2", "(1,)"));
+  check_refusal([&] { (void)open_checkpoint(alone, warnings); }, Status::bad_input,
+                {"unsupported dtype \"<U2\""});
+  const std::vector<std::pair<std::string, std::string_view>> bad = {
+      {array("<U", "(1,)"), "need the number of characters"},
+      {array("<U-1", "(1,)"), "need the number of characters"},
+      {array("|U2", "(1,)"), "unsupported dtype \"|U2\""},
+      {array("<U3", "(1,)"), "need 12 for shape [1, 3]"},
+      {array("<U9223372036854775807", "(2,)"), "64 bits"},
+      {npy("{'descr': '|S1', 'fortran_order': True, 'shape': (2, 4)}", "12345678"),
+       "column-major array of strings"}};
+  for (const auto& [bytes, part] : bad) {
+    const std::string& content = bytes;
+    check_refusal([&] { (void)open(content); }, Status::bad_input, {part});
   }
 }
 

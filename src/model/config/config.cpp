@@ -58,7 +58,7 @@ bool ModelConfig::position_in_scores() const {
 
 std::string layer_name(const ModelConfig& config, std::size_t layer) {
   const LayerConfig& found = config.layers.at(layer);
-  if (found.component == Component::none) return std::to_string(layer);
+  if (found.component == Component::none) return std::to_string(found.number);
   return fmt::format("{}.{}", name_of(found.component), found.number);
 }
 
