@@ -19,13 +19,13 @@
 #include "inspect/open_model.hpp"
 #include "results/results.hpp"
 
-// What the sources of the public interface share.
+// What the sources of the public interface share. The shared library does not show these functions.
 namespace attn {
 
 namespace core = attnctl;
 
 struct Model::Parts {
-  Parts(const std::string& given, const std::optional<std::string>& config);
+  [[gnu::visibility("hidden")]] Parts(const std::string& given, const std::optional<std::string>& config);
 
   core::Warnings warnings;
   core::inspect::OpenModel open;
@@ -40,7 +40,7 @@ struct Batch::Parts {
 };
 
 /// The worker threads of one call, its progress, and the token that stops it.
-struct CallWorkers {
+struct [[gnu::visibility("hidden")]] CallWorkers {
   explicit CallWorkers(const RunOptions& options);
 
   core::StopScope stop;
@@ -48,6 +48,6 @@ struct CallWorkers {
   core::Progress progress;
 };
 
-[[nodiscard]] Results public_tables(const std::vector<core::Table>& tables);
+[[nodiscard, gnu::visibility("hidden")]] Results public_tables(const std::vector<core::Table>& tables);
 
 }  // namespace attn
