@@ -69,7 +69,9 @@ Words codes_of(const json& document) {
 TEST_CASE("view: patterns in every layout have the metrics that NumPy computes") {
   const json expected = json::parse(slurp(kGolden + "expected.json"));
   REQUIRE(expected.size() == 12);
-  for (const auto& [file, row] : expected.items()) {
+  for (const auto& item : expected.items()) {
+    const std::string file = item.key();
+    const json& row = item.value();
     CAPTURE(file);
     const json document = viewed(Words{kGolden + file} + row["options"].get<Words>());
     REQUIRE(document["heads"].size() == row["heads"].size());
@@ -79,7 +81,9 @@ TEST_CASE("view: patterns in every layout have the metrics that NumPy computes")
       const std::string name = head["name"];
       CAPTURE(name);
       REQUIRE(found.count(name) == 1);
-      for (const auto& [metric, value] : head.items()) {
+      for (const auto& number : head.items()) {
+        const std::string metric = number.key();
+        const json& value = number.value();
         CAPTURE(metric);
         if (!value.is_number()) {
           CHECK(found[name][metric] == value);
@@ -147,7 +151,9 @@ TEST_CASE("view: patterns that transformers computed have the metrics of analyze
       json::parse(run_ok({"analyze", "data/tiny-bert", kSentence, "--include", "metrics"}))["heads"];
   REQUIRE(theirs.size() == ours.size());
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    for (const auto& [key, value] : ours[i].items()) {
+    for (const auto& cell : ours[i].items()) {
+      const std::string key = cell.key();
+      const json& value = cell.value();
       CAPTURE(key);
       if (value.is_number_float()) {
         CHECK(theirs[i][key].get<double>() == doctest::Approx(value.get<double>()).epsilon(1e-4));
