@@ -376,7 +376,7 @@ Results analyze(const Batch& batch, const AnalyzeOptions& options) {
   core::inspect::InspectRequest request;
   request.form = core::inspect::Form::arrays;
   request.includes = core::inspect::resolve_includes(fmt::format("{}", fmt::join(options.include, ",")), true,
-                                                     true, request.form);
+                                                     core::inspect::Given::inputs, request.form);
   request.selection = run.selection;
   core::inspect::Inspection inspection(
       request, {run.model.open.model, run.model.open.vocabulary, batch.parts().batch}, run.context);

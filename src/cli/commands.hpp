@@ -18,7 +18,7 @@ int run(int argc, char** argv);
 using MakeCommand = Command();
 MakeCommand analyze_command, weights_command, info_command, tokenize_command, verify_command, bench_command;
 MakeCommand experiment_command, study_command, merge_command, plan_command, compare_command;
-MakeCommand series_command, explain_command, ablate_command, patch_command, attribute_command;
+MakeCommand series_command, explain_command, ablate_command, patch_command, attribute_command, view_command;
 /// Returns the command `completion`, which prints a completion script. `root` must outlive the command and
 /// must have all subcommands when the action runs.
 Command completion_command(const Command& root);

@@ -62,9 +62,9 @@ void run_command_line(int argc, char** argv) {
       "  attnctl info data/tiny-llama\n"
       "attnctl COMMAND --help shows the options of a command.";
   for (MakeCommand* const make :
-       {analyze_command, weights_command, info_command, tokenize_command, verify_command, bench_command,
-        experiment_command, study_command, ablate_command, patch_command, attribute_command, merge_command,
-        compare_command, series_command, plan_command, explain_command, schema_command})
+       {analyze_command, weights_command, view_command, info_command, tokenize_command, verify_command,
+        bench_command, experiment_command, study_command, ablate_command, patch_command, attribute_command,
+        merge_command, compare_command, series_command, plan_command, explain_command, schema_command})
     root.subcommands.push_back(make());
   root.subcommands.push_back(completion_command(root));
   const auto parsed = parse_command_line(root, argc, argv);

@@ -12,42 +12,44 @@
 namespace attnctl::inspect {
 namespace {
 
+constexpr Given kWeights = Given::weights, kInputs = Given::inputs, kPatterns = Given::patterns;
+
 // clang-format off
 constexpr std::array kIncludes = {
-    //          --include        inputs by_word text   components             make                definitions
-    AnalysisRow{"metrics",       true,  true,   true,  Components::each,      nullptr,            {}},
-    AnalysisRow{"patterns",      true,  true,   true,  Components::each,      nullptr,            kPatternColumns},
-    AnalysisRow{"scores",        true,  false,  false, Components::each,      nullptr,            kScoreColumns},
-    AnalysisRow{"queries",       true,  false,  false, Components::each,      nullptr,            kQueryColumns},
-    AnalysisRow{"keys",          true,  false,  false, Components::each,      nullptr,            kKeyColumns},
-    AnalysisRow{"values",        true,  false,  false, Components::each,      nullptr,            kValueColumns},
-    AnalysisRow{"z",             true,  false,  false, Components::each,      nullptr,            kZColumns},
-    AnalysisRow{"output",        true,  false,  false, Components::each,      nullptr,            kOutputColumns},
-    AnalysisRow{"logits",        true,  false,  true,  Components::each,      nullptr,            kLogitColumns},
-    AnalysisRow{"weights",       false, true,   true,  Components::each,      nullptr,            kWeightColumns},
-    AnalysisRow{"directions",    false, true,   false, Components::each,      nullptr,            kDirectionColumns},
-    AnalysisRow{"circuits",      false, true,   false, Components::each,      nullptr,            kCircuitColumns},
-    AnalysisRow{"subspaces",     false, true,   true,  Components::each,      make_subspaces,     kSubspaceColumns},
-    AnalysisRow{"composition",   false, true,   true,  Components::not_cross, make_composition,   kCompositionColumns},
-    AnalysisRow{"token_circuits", false, true,  true,  Components::not_cross, make_token_circuits, kTokenCircuitColumns},
-    AnalysisRow{"map",           false, true,   true,  Components::each,      make_head_map,      kMapColumns},
-    AnalysisRow{"rollout",       true,  true,   true,  Components::none,      make_rollout,       kRolloutColumns},
-    AnalysisRow{"flow",          true,  false,  true,  Components::none,      make_flow,          kFlowColumns},
-    AnalysisRow{"contributions", true,  false,  true,  Components::each,      make_contributions, kContributionColumns},
-    AnalysisRow{"mixing",        true,  false,  true,  Components::none,      make_mixing,        kMixingColumns},
-    AnalysisRow{"routing",       true,  false,  true,  Components::none,      make_routing,       kRoutingColumns},
-    AnalysisRow{"largest_value", true,  false,  true,  Components::each,      make_largest_value, kLargestValueColumns},
-    AnalysisRow{"sinks",         true,  false,  true,  Components::each,      make_sinks,         kSinkColumns},
-    AnalysisRow{"activations",   true,  false,  true,  Components::each,      make_activations,   kActivationColumns},
+    //          --include        needs     by_word text   components             make                definitions
+    AnalysisRow{"metrics",       kPatterns, true,   true,  Components::each,      nullptr,            {}},
+    AnalysisRow{"patterns",      kPatterns, true,   true,  Components::each,      nullptr,            kPatternColumns},
+    AnalysisRow{"scores",        kInputs,   false,  false, Components::each,      nullptr,            kScoreColumns},
+    AnalysisRow{"queries",       kInputs,   false,  false, Components::each,      nullptr,            kQueryColumns},
+    AnalysisRow{"keys",          kInputs,   false,  false, Components::each,      nullptr,            kKeyColumns},
+    AnalysisRow{"values",        kInputs,   false,  false, Components::each,      nullptr,            kValueColumns},
+    AnalysisRow{"z",             kInputs,   false,  false, Components::each,      nullptr,            kZColumns},
+    AnalysisRow{"output",        kInputs,   false,  false, Components::each,      nullptr,            kOutputColumns},
+    AnalysisRow{"logits",        kInputs,   false,  true,  Components::each,      nullptr,            kLogitColumns},
+    AnalysisRow{"weights",       kWeights,  true,   true,  Components::each,      nullptr,            kWeightColumns},
+    AnalysisRow{"directions",    kWeights,  true,   false, Components::each,      nullptr,            kDirectionColumns},
+    AnalysisRow{"circuits",      kWeights,  true,   false, Components::each,      nullptr,            kCircuitColumns},
+    AnalysisRow{"subspaces",     kWeights,  true,   true,  Components::each,      make_subspaces,     kSubspaceColumns},
+    AnalysisRow{"composition",   kWeights,  true,   true,  Components::not_cross, make_composition,   kCompositionColumns},
+    AnalysisRow{"token_circuits", kWeights,  true,  true,  Components::not_cross, make_token_circuits, kTokenCircuitColumns},
+    AnalysisRow{"map",           kWeights,  true,   true,  Components::each,      make_head_map,      kMapColumns},
+    AnalysisRow{"rollout",       kPatterns, true,   true,  Components::none,      make_rollout,       kRolloutColumns},
+    AnalysisRow{"flow",          kPatterns, false,  true,  Components::none,      make_flow,          kFlowColumns},
+    AnalysisRow{"contributions", kInputs,   false,  true,  Components::each,      make_contributions, kContributionColumns},
+    AnalysisRow{"mixing",        kInputs,   false,  true,  Components::none,      make_mixing,        kMixingColumns},
+    AnalysisRow{"routing",       kInputs,   false,  true,  Components::none,      make_routing,       kRoutingColumns},
+    AnalysisRow{"largest_value", kInputs,   false,  true,  Components::each,      make_largest_value, kLargestValueColumns},
+    AnalysisRow{"sinks",         kInputs,   false,  true,  Components::each,      make_sinks,         kSinkColumns},
+    AnalysisRow{"activations",   kInputs,   false,  true,  Components::each,      make_activations,   kActivationColumns},
 };
 // clang-format on
 
 }  // namespace
 
-std::vector<std::string> include_names(bool weights_only) {
+std::vector<std::string> include_names(Given given) {
   std::vector<std::string> known;
   for (const AnalysisRow& row : kIncludes) {
-    if (!weights_only || !row.of_inputs) known.emplace_back(row.include);
+    if (row.possible(given)) known.emplace_back(row.include);
   }
   return known;
 }
@@ -80,27 +82,27 @@ void require_values(const AnalysisInput& input, std::string_view analysis) {
   }
 }
 
-Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form) {
+Includes resolve_includes(const std::string& list, bool given, Given from, Form form) {
   Includes includes;
-  bool of_inputs = false;
   for (const std::string_view word : split(list, ',')) {
     const auto* const row = std::ranges::find(kIncludes, word, &AnalysisRow::include);
+    const std::vector<std::string> names = include_names(from);
     if (row == kIncludes.end())
       fail(Status::usage, "--include: unsupported \"{}\"{}; known: {}", escaped(word),
-           did_you_mean(word, include_names(!with_inputs)), fmt::join(include_names(!with_inputs), ", "));
-    of_inputs |= row->of_inputs;
+           did_you_mean(word, names), fmt::join(names, ", "));
+    if (!row->possible(from))
+      fail(Status::usage, "--include: the command {} supports {}",
+           from == Given::weights ? "weights has no inputs, which some of these analyses need; it"
+                                  : "view has only patterns, and some of these analyses need the model; it",
+           fmt::join(names, ", "));
     includes.set(word, true);
   }
-  if (!with_inputs && of_inputs)
-    fail(Status::usage,
-         "--include: the command weights has no inputs, which some of these analyses need; it supports {}",
-         fmt::join(include_names(true), ", "));
   // By default, text, tables and pages have no directions, and text has no patterns. A picture shows patterns
   // or, without inputs, weights.
   if (given) return includes;
   if (form == Form::text || has_tables(form)) includes.set("directions", false);
   if (form == Form::text) includes.set("patterns", false);
-  if (form == Form::pictures && with_inputs) includes.set("weights", false);
+  if (form == Form::pictures && from == Given::inputs) includes.set("weights", false);
   return includes;
 }
 

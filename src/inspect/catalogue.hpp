@@ -26,6 +26,7 @@
 // The request of a run, and the values of --include. docs/architecture.md shows how to add an analysis.
 namespace attnctl::inspect {
 
+class StoredPatterns;
 struct AnalysisRow;
 
 /// The form of the output. Writers use the member of Results with the same name; an HTML page uses tables,
@@ -110,6 +111,8 @@ struct InspectSubject {
   const tokenizer::Vocabulary& vocabulary;
   input::Batch batch = {};                       // empty: the run uses only weights
   std::optional<analysis::AxialGrid> grid = {};  // for axial attention: `batch` comes from make_axial
+  /// Where the patterns of `batch` come from instead of a forward pass; null: from a forward pass.
+  const StoredPatterns* stored = nullptr;
 };
 
 /// What the analyses and the output of a run read.
@@ -165,19 +168,25 @@ enum class Components { none, not_cross, each };
 
 using MakeAnalysis = std::unique_ptr<Analysis>(const AnalysisInput& input);
 
+/// What a run computes with: a model without inputs, a model with inputs, or patterns from a file.
+enum class Given { weights, inputs, patterns };
+
 /// A value of --include.
 struct AnalysisRow {
   std::string_view include;  // name in --include
-  bool of_inputs;            // needs a forward pass
-  bool by_word;              // can run with --by-word; not used if of_inputs is false
+  Given needs;               // the least that a run must have
+  bool by_word;              // can run with --by-word; not used if it needs only weights
   bool text;                 // shown in text
   Components components;
   MakeAnalysis* make;                       // null: a part of RunResults, not an Analysis
   std::span<const Definition> definitions;  // of the columns of its tables
+
+  [[nodiscard]] bool of_inputs() const { return needs != Given::weights; }
+  [[nodiscard]] bool possible(Given given) const { return given == Given::inputs || given == needs; }
 };
 
-/// Returns the names that --include accepts. If `weights_only` is true, leaves out names that need inputs.
-[[nodiscard]] std::vector<std::string> include_names(bool weights_only = false);
+/// Returns the names that --include accepts.
+[[nodiscard]] std::vector<std::string> include_names(Given given = Given::inputs);
 
 /// Returns the definitions of all tables of `analyze` and `weights`: for each name in --include ("metrics":
 /// the heads table), and for "inputs" and "attention_from".
@@ -186,8 +195,8 @@ struct AnalysisRow {
 /// Parses the comma-separated list of --include and returns the values to output in the given form. `given`
 /// is false if `list` is the default of --include. Then patterns and directions are left out in text,
 /// weights in pictures with inputs, and directions in tables without inputs. Throws Error(usage) if a value
-/// is unknown, or if a value needs inputs but `with_inputs` is false.
-[[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
+/// is unknown, or if it needs more than `from`.
+[[nodiscard]] Includes resolve_includes(const std::string& list, bool given, Given from, Form form);
 
 /// Throws Error(bad_input) if a selected layer has no W_V, because its heads then have no values. `analysis`
 /// is the name of the analysis in the error.

@@ -33,8 +33,8 @@ Section inputs_section(const input::Batch& batch) {
     if (const input::Sequence* const target = sequence.target.get()) {
       if (target->text) record.set("target_text", *target->text);
       if (!target->tokens.empty()) record.set("target_tokens", target->tokens);
-      record.set("target_ids", make_tensor({target->ids.size()}, target->ids))
-          .set("target_length", target->queries());
+      if (!target->ids.empty()) record.set("target_ids", make_tensor({target->ids.size()}, target->ids));
+      record.set("target_length", target->queries());
     }
     if (sequence.truncated > 0) record.set("truncated", sequence.truncated);
     items.emplace_back(std::move(record));
@@ -90,6 +90,12 @@ Table texts_table(const input::Batch& batch) {
 
 TextLine title(const model::Model& model) {
   const model::ModelConfig& config = model.config();
+  if (config.d_model == 0) {
+    std::size_t heads = 0;
+    for (const model::LayerConfig& layer : config.layers) heads += layer.attention.heads;
+    return {model.name(), fmt::format(": patterns of {}, {}", counted(config.layers.size(), "layer"),
+                                      counted(heads, "head"))};
+  }
   const model::AttentionConfig& attention = config.layers.front().attention;
   const std::string shared =
       attention.kv_heads == attention.heads ? "" : fmt::format(" ({} key/value)", attention.kv_heads);

@@ -16,6 +16,7 @@
 #include "input/words.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/memory_plan.hpp"
+#include "inspect/stored/stored_patterns.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -42,7 +43,7 @@ void add_subtitles(Results& results, const RunResults& run) {
   const std::vector<const AnalysisRow*>& rows = run.request.includes.rows;
   for (View& view : results.pictures) {
     const auto row = std::ranges::find(rows, view.name, &AnalysisRow::include);
-    const bool of_weights = row == rows.end() ? view.name == "similarity" : !(*row)->of_inputs;
+    const bool of_weights = row == rows.end() ? view.name == "similarity" : !(*row)->of_inputs();
     const std::span lines(results.subtitle.data(), of_weights ? 1 : results.subtitle.size());
     const auto add_lines = [&](auto& page) {
       page.subtitle.insert(page.subtitle.begin(), lines.begin(), lines.end());
@@ -137,7 +138,8 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
               request.by_word ? words_ : subject_.batch, context_},
              analysis::split_by_component(request.selection, subject_.model.config())} {
   check_components();
-  if (!subject_.batch.sequences.empty()) forward::check_batch(subject_.model, subject_.batch);
+  if (!subject_.batch.sequences.empty() && subject_.stored == nullptr)
+    forward::check_batch(subject_.model, subject_.batch);
   if (request.by_word) plan_words();
   plan_questions();
   check_sort();
@@ -145,6 +147,11 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
   const Includes& includes = request.includes;
   if (!request.rollout_from.empty() && !includes.has("rollout") && !includes.has("flow"))
     fail(Status::usage, "--rollout-from: needs --include rollout or flow");
+  if (subject_.stored != nullptr && (includes.has("rollout") || includes.has("flow")) &&
+      !subject_.stored->complete())
+    fail(Status::usage,
+         "{}: rollout and flow need the patterns of all layers and heads; leave them out of --include",
+         escaped(subject_.model.name()));
   for (const AnalysisRow* row : includes.rows)
     if (row->make != nullptr) analyses_.push_back(row->make(found_));
   check_sizes();
@@ -195,7 +202,7 @@ void Inspection::check_sort() const {
 
 void Inspection::plan_words() {
   for (const AnalysisRow* row : request_.includes.rows) {
-    if (!row->by_word && row->of_inputs)
+    if (!row->by_word && row->of_inputs())
       fail(Status::usage, "--by-word does not support {}; leave it out of --include", row->include);
   }
   if (found_.config().decoder) fail(Status::usage, "--by-word is unsupported for encoder-decoder models");
@@ -297,7 +304,10 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
   const Includes& includes = request_.includes;
   const Observers observers(*this, [](const InputArray& /*array*/) { return nullptr; });
   WorkBytes work;
-  if (!subject_.batch.sequences.empty() && !observers.all.empty())
+  if (subject_.stored != nullptr) {
+    const forward::ObserverGroup all(observers.all);
+    work.kept = saturating_sum(subject_.stored->bytes(context_), all.memory(subject_.model, subject_.batch));
+  } else if (!subject_.batch.sequences.empty() && !observers.all.empty())
     work = pass_bytes(subject_.model, subject_.batch, observers.heads, observers.all, context_);
   work.kept += kept_values * sizeof(float);
   for (const InputArray& planned : found_.arrays) {
@@ -307,7 +317,7 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
   }
   if (includes.has("weights") || includes.has("directions"))
     add_weights_bytes(subject_.model, request_.selection, request_.weights, context_.pool.size(), work);
-  const auto of_weights = [](const AnalysisRow* row) { return row->make != nullptr && !row->of_inputs; };
+  const auto of_weights = [](const AnalysisRow* row) { return row->make != nullptr && !row->of_inputs(); };
   if (includes.has("circuits") || std::ranges::any_of(includes.rows, of_weights)) {
     // These compare the factors of all selected heads at once: the weights and a copy of them in double.
     for (const std::size_t layer : request_.selection.layers())
@@ -328,7 +338,9 @@ void Inspection::compute(const SinkOf& sink_of) {
   }
   if (!subject_.batch.sequences.empty()) {
     const Observers observers(*this, sink_of);
-    if (!observers.all.empty())
+    if (subject_.stored != nullptr)
+      subject_.stored->run(observers.heads, observers.all, context_);
+    else if (!observers.all.empty())
       analysis::run_axial(subject_.model, subject_.batch, subject_.grid, observers.heads, observers.all,
                           context_);
     if (includes.has("metrics")) found_.pattern_metrics = observers.metrics.finish();

@@ -557,6 +557,14 @@ Model Model::bind(checkpoint::ModelSource source, const FamilySpec& row, ModelCo
   return {std::make_shared<const ModelConfig>(std::move(config)), std::move(shared)};
 }
 
+Model Model::without_weights(const std::string& name, ModelConfig config, Warnings& warnings) {
+  checkpoint::ModelSource source;
+  source.given = name;
+  source.weights = std::make_unique<checkpoint::Checkpoint>();
+  return {std::make_shared<const ModelConfig>(std::move(config)),
+          std::make_shared<Shared>(std::move(source), Binding(), warnings)};
+}
+
 const checkpoint::ModelSource& Model::source() const {
   return shared_->source;
 }

@@ -157,6 +157,9 @@ class Model {
   /// As above, but uses `row` and `config` instead of the family and the configuration of the source.
   [[nodiscard]] static Model bind(checkpoint::ModelSource source, const FamilySpec& row, ModelConfig config,
                                   Warnings& warnings);
+  /// Returns a model that has layers and heads but no weights, for patterns that another program computed.
+  /// Only config(), name() and source() of it may be used.
+  [[nodiscard]] static Model without_weights(const std::string& name, ModelConfig config, Warnings& warnings);
 
   [[nodiscard]] const ModelConfig& config() const { return *config_; }
   [[nodiscard]] const checkpoint::ModelSource& source() const;

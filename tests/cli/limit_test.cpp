@@ -91,7 +91,7 @@ TEST_CASE("--limit counts the values of every --include") {
                                                      : tied;
     check_limit({"analyze", model, "--ids", "1,2,3", "--ids", "4,5", "--include", include});
   }
-  for (const std::string& include : inspect::include_names(true))
+  for (const std::string& include : inspect::include_names(inspect::Given::weights))
     check_limit({"weights", tied, "--include", include});
 }
 

@@ -27,7 +27,7 @@ TEST_CASE("every column of the tables of analyze has a definition with a meaning
       "metrics,patterns,scores,queries,keys,values,z,output,logits,weights,directions,circuits,subspaces,"
       "composition,token_circuits,map,rollout,flow,contributions,mixing,routing,largest_value,sinks,"
       "activations",
-      true, true, request.form);
+      true, Given::inputs, request.form);
   request.selection = forward::Selection::all(model.config());
   request.weights.across_layers = true;
   request.from = "0";

@@ -16,7 +16,7 @@ namespace {
 Table largest_value(const model::Model& model, const input::Batch& batch, std::size_t panel_rows) {
   inspect::InspectRequest request;
   request.form = inspect::Form::tables;
-  request.includes = inspect::resolve_includes("largest_value", true, true, request.form);
+  request.includes = inspect::resolve_includes("largest_value", true, inspect::Given::inputs, request.form);
   request.selection = forward::Selection::all(model.config());
   Pool pool(2);
   Warnings warnings;

@@ -39,7 +39,7 @@ struct SinkRun {
   SinkRun(const model::Model& model, const input::Batch& batch, std::size_t panel_rows = 128) {
     InspectRequest request;
     request.form = Form::tables;
-    request.includes = resolve_includes("sinks,activations", true, true, request.form);
+    request.includes = resolve_includes("sinks,activations", true, Given::inputs, request.form);
     request.selection = forward::Selection::all(model.config());
     Pool pool(2);
     Warnings warnings;

@@ -162,7 +162,9 @@ const Definition* definition_in(std::span<const Definition> definitions, std::st
 class Entries {
  public:
   Entries() {
-    for (const Schema& schema : schemas()) add_sections(schema);
+    for (const Schema& schema : schemas()) {
+      if (schema.name != "view") add_sections(schema);  // its tables are those of analyze
+    }
     for (const TableRow& row : kTables) {
       const auto same = [&](const Entry& entry) {
         return entry.table == row.table && entry.order < groups_.size() &&
@@ -410,11 +412,19 @@ std::vector<std::string> explained_names() {
 }
 
 std::vector<std::string> plot_names(std::string_view command) {
-  const bool weights = command == "weights", analysis = weights || command == "analyze";
-  const std::vector<std::string> includes = inspect::include_names(weights);
+  const bool analysis = command == "analyze" || command == "weights" || command == "view";
+  const std::vector<std::string> includes =
+      inspect::include_names(command == "weights" ? inspect::Given::weights
+                             : command == "view"  ? inspect::Given::patterns
+                                                  : inspect::Given::inputs);
   std::map<std::string, std::vector<const Entry*>> tables;
   for (const Entry& entry : all_entries())
     if (entry.where().starts_with(analysis ? "analyze" : "study")) tables[entry.table].push_back(&entry);
+  // The heads of `weights` have only ranks, those of `view` have none.
+  const auto left_out = [&](const std::string& column) {
+    const bool rank = column.ends_with("_rank");
+    return command == "weights" ? !rank : command == "view" && rank;
+  };
   std::set<std::string> names;
   for (const auto& [table, entries] : tables) {
     const auto has = [&list = entries](const char* name) {
@@ -428,7 +438,7 @@ std::vector<std::string> plot_names(std::string_view command) {
       const std::string& column = entry->column;
       // The range of a number is an interval; offset, position, first and last identify a row.
       if (entry->key || entry->about == nullptr || column == "offset" || column == "position" ||
-          column == "first" || column == "last" || (weights && heads && !column.ends_with("_rank")) ||
+          column == "first" || column == "last" || (heads && left_out(column)) ||
           entry->about->range.find_first_of("[(") != 0)
         continue;
       names.insert(heads ? column : fmt::format("{}.{}", table, column));
