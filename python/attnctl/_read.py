@@ -309,9 +309,9 @@ def save_patterns(
             raise UsageError(f"patterns: input {number} has a negative weight; need weights after the softmax")
         content[f"pattern_{number}"] = array
         if lists:
-            if len(lists[number]) != array.shape[-1]:
+            if len(lists[number]) != array.shape[-2]:
                 raise UsageError(
-                    f"tokens: input {number} has {len(lists[number])} tokens, need {array.shape[-1]}, one per key"
+                    f"tokens: input {number} has {len(lists[number])} tokens, need {array.shape[-2]}, one per query"
                 )
             content[f"tokens_{number}"] = np.array([str(token) for token in lists[number]])
     if special_tokens_mask is not None:

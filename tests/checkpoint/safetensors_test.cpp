@@ -152,7 +152,7 @@ std::vector<Row> rows() {
        "two bytes short",
        kGood.substr(0, kGood.size() - 2),
        {"tensor \"w\"", "got end 8, need at most the 6", "was the file downloaded whole?"}},
-      {22, "FP8", one("F8_E4M3", "[8]", "[0,8]"), {"/w/dtype", "unsupported dtype \"F8_E4M3\"", "BF16"}},
+      {22, "FP4", one("F4", "[16]", "[0,8]"), {"/w/dtype", "unsupported dtype \"F4\"", "BF16"}},
       {22, "a dtype of another case", one("f32", "[2]", "[0,8]"), {"unsupported dtype \"f32\""}},
       {22,
        "a dtype that is a number",
