@@ -341,8 +341,7 @@ std::uint64_t compute_blocks(const StudyRun& run, std::span<const CorpusBlock> b
   }
   // Runs a model on the batches, one for each block, and passes the patterns to the measures of the block.
   // The measures read tokens and annotations from the block, even if its batch has shuffled tokens. Skips
-  // measures that do not process blocks of this kind (corpus or probe). Returns false without a change of
-  // the measures' results if several blocks raised warnings, whose block is then unknown.
+  // measures that do not process blocks of this kind (corpus or probe).
   const auto show = [&](const model::Model& model, std::span<const input::Batch> batches,
                         const std::vector<const MeasureRow*>& rows, std::span<const Measures* const> all,
                         Warnings& raised) {
