@@ -69,10 +69,11 @@ struct EncodedMatrix {
   void decode_row(std::size_t r, std::span<float> out) const;
 };
 
-/// Computes c = a b, or c = a b^T if `transpose_b` is true, on one thread; adds c before the product if
-/// `accumulate` is true. Then adds `bias` [n], which may be empty, to every row of c. Decodes b in panels
-/// that fit into the cache. b must not be transposed in a if its blocks have more than one value: throws
-/// std::logic_error then, and if the shapes do not match.
+/// Computes c = a b, or c = a b^T if `transpose_b` is true, on one thread. Adds the old c if `accumulate` is
+/// true, and `bias` [n], which may be empty, to every row. a is [m, k]; b is [k, n], or [n, k] if it is
+/// transposed; c is [m, n]. Decodes b in panels that fit into the cache. Throws std::logic_error if the shapes
+/// do not match, if the rows of b are not whole blocks, or if b is not transposed and its blocks have several
+/// values.
 void multiply_encoded(bool transpose_b, MatrixView<const float> a, const EncodedMatrix& b,
                       std::span<const float> bias, MatrixView<float> c, bool accumulate);
 
