@@ -71,9 +71,9 @@ struct EncodedMatrix {
 
 /// Computes c = a b, or c = a b^T if `transpose_b` is true, on one thread. Adds the old c if `accumulate` is
 /// true, and `bias` [n], which may be empty, to every row. a is [m, k]; b is [k, n], or [n, k] if it is
-/// transposed; c is [m, n]. Decodes b in panels that fit into the cache. Throws std::logic_error if the shapes
-/// do not match, if the rows of b are not whole blocks, or if b is not transposed and its blocks have several
-/// values.
+/// transposed; c is [m, n]. Decodes b in panels that fit into the cache. Throws std::logic_error if the
+/// shapes do not match, if the rows of b are not whole blocks, or if b is not transposed and its blocks have
+/// several values.
 void multiply_encoded(bool transpose_b, MatrixView<const float> a, const EncodedMatrix& b,
                       std::span<const float> bias, MatrixView<float> c, bool accumulate);
 
