@@ -15,8 +15,8 @@ ATTNCTL_FUZZ_TARGET(view) {
   Warnings warnings;
   static Pool pool(1);
   inspect::StoredRequest stored{.file = "/nonexistent/folder/fuzz.npz", .softmax = (flags & 1U) != 0};
-  const inspect::StoredPatterns patterns(
-      stored, fuzz::read_bytes(fuzz::with_checksums(bytes.substr(1)), checkpoint::read_npz), warnings);
+  const std::string archive = fuzz::with_checksums(bytes.substr(1));
+  const inspect::StoredPatterns patterns(stored, fuzz::read_bytes(archive, checkpoint::read_npz), warnings);
   constexpr std::array kForms = {inspect::Form::document, inspect::Form::tables, inspect::Form::text,
                                  inspect::Form::page};
   inspect::InspectRequest request;

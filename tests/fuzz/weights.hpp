@@ -18,7 +18,7 @@
 
 namespace attnctl::fuzz {
 
-/// Returns a checkpoint of the bytes. Nothing exists in the folder of their file.
+/// Returns a checkpoint of the bytes, which must outlive it. Nothing exists in the folder of their file.
 inline std::unique_ptr<checkpoint::Checkpoint> read_bytes(std::string_view bytes,
                                                           decltype(checkpoint::read_gguf)* read) {
   auto checkpoint = std::make_unique<checkpoint::Checkpoint>();

@@ -72,17 +72,17 @@ struct StoredRowFault {
 };
 
 struct StoredRowFaults {
-  StoredRowFault negative, non_finite, sum, fully_masked;
+  StoredRowFault outside, non_finite, sum, fully_masked;  // outside: a weight below 0 or above 1
 
   void add(const StoredRowFaults& other) {
     for (StoredRowFault StoredRowFaults::*const kind :
-         {&StoredRowFaults::negative, &StoredRowFaults::non_finite, &StoredRowFaults::sum,
+         {&StoredRowFaults::outside, &StoredRowFaults::non_finite, &StoredRowFaults::sum,
           &StoredRowFaults::fully_masked})
       if ((other.*kind).count > 0) (this->*kind).add(other.*kind);
   }
 };
 
-/// Returns how far from 1 the sum of a row may be, because the weights are rounded.
+/// Returns how far the sum of a row may be from 1, and a weight above 1, because the weights are rounded.
 double tolerance_of(DType dtype) {
   return dtype == DType::bf16 ? 1e-2 : 1e-3;
 }
@@ -410,7 +410,7 @@ struct StoredPatterns::Job {
         visible.first = std::min(visible.first, static_cast<std::size_t>(low));
         visible.last = std::max(visible.last, static_cast<std::size_t>(high));
       }
-      if (faults.negative.count > 0) return faults;
+      if (faults.outside.count > 0) return faults;
       if (visible.last == 0) visible = {0, 0};
       const forward::AttentionPanel shown{.sequence = sequence,
                                           .layer = head.layer,
@@ -431,14 +431,15 @@ struct StoredPatterns::Job {
 
   void check(std::span<const float> row, std::size_t query, StoredRowFaults& faults) const {
     double sum = 0;
-    float lowest = 0;
+    float outside = 0;  // the last weight that is not from 0 to 1
     for (const float weight : row) {
       sum += weight;
-      lowest = std::min(lowest, weight);
+      const bool too_large = weight > 1 + tolerance_of(view.dtype) && std::isfinite(weight);
+      if (weight < 0 || too_large) outside = weight;
     }
     const auto found = [&](double value) { return StoredRowFault{1, sequence, query, head, value}; };
-    if (lowest < 0) {
-      faults.negative.add(found(lowest));
+    if (outside != 0) {
+      faults.outside.add(found(outside));
     } else if (!std::isfinite(sum)) {
       faults.non_finite.add(found(sum));
     } else if (sum == 0) {
@@ -478,11 +479,11 @@ void StoredPatterns::run(const forward::Selection& selection, std::span<forward:
       };
       context.pool.run(jobs.size(), work);
       for (const StoredRowFaults& of_head : found) faults.add(of_head);
-      if (faults.negative.count > 0)
+      if (faults.outside.count > 0)
         refuse(escaped(request_.file),
-               "{}: got the weight {:g}, need at least 0; if the arrays are scores before the softmax, give "
-               "--softmax",
-               place_of(faults.negative), faults.negative.value);
+               "{}: got the weight {:g}, need one from 0 to 1; if the arrays are scores before the softmax, "
+               "give --softmax",
+               place_of(faults.outside), faults.outside.value);
       if (--uses[tensor] == 0) file_->release(tensor);
       if (context.progress != nullptr) context.progress->advance();
     }
