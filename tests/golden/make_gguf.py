@@ -61,7 +61,7 @@ def llama3_factors(rope: dict, width: int) -> np.ndarray:
 
 
 def add_rotary(writer: gguf.GGUFWriter, config: dict):
-    rope = config.get("rope_parameters") or (config["rope_scaling"] | {"rope_theta": config["rope_theta"]})
+    rope = config.get("rope_parameters") or ((config.get("rope_scaling") or {}) | {"rope_theta": config["rope_theta"]})
     writer.add_rope_freq_base(rope["rope_theta"])
     kind = rope.get("rope_type", rope.get("type"))
     if kind == "llama3":
