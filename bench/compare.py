@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rows import forward, long_context, output, sentences, shell, startup, study, weights
+from rows import forward, long_context, output, quantised, sentences, shell, startup, study, weights
 from rows.harness import BENCH, DATA, Context, table_of
 from rows.page import Page
 
@@ -32,6 +32,7 @@ ROWS = {
     "h": ("A sentence from the shell to JSON", shell.compare),
     "i": ("Start-up", startup.compare),
     "j": ("A study of a treebank", study.compare),
+    "k": ("Quantised models, llama layout: 32 layers, 15/5 heads, d 960, ff 2560", quantised.compare),
 }  # fmt: skip
 
 

@@ -54,6 +54,17 @@ def random_blocks(shape: tuple[int, int], kind: Type) -> np.ndarray:
     return blocks.reshape(rows, -1)
 
 
+def add_tokenizer(writer: gguf.GGUFWriter, vocabulary: int) -> None:
+    """Adds a SentencePiece vocabulary, without which llama.cpp does not open a model."""
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    kinds = [gguf.TokenType.UNKNOWN, *[gguf.TokenType.CONTROL] * 2, *[gguf.TokenType.BYTE] * 256]
+    rest = vocabulary - len(tokens)
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens + [f"t{number}" for number in range(rest)])
+    writer.add_token_scores([0.0] * len(tokens) + [-float(number) for number in range(rest)])
+    writer.add_token_types(kinds + [gguf.TokenType.NORMAL] * rest)
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("file")
@@ -76,6 +87,7 @@ def main() -> None:
     writer.add_rope_freq_base(10000.0)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(vocabulary)
+    add_tokenizer(writer, vocabulary)
     pools = {kind: Pool(kind, given.seed), Type.Q8_0: Pool(Type.Q8_0, given.seed)}
     count = 0
 
