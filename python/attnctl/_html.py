@@ -107,25 +107,28 @@ def pattern_svg(pattern: Pattern) -> str:
     )
 
 
-def _grid_svg(name: str, array: Any) -> str:
+def _grid_svg(name: str, array: Any, names: list[str]) -> str:
     """Return small heat maps of the heads of a tensor of patterns, a row per layer."""
-    size = 72.0
+    size, title = 72.0, 14.0
     layers = array if array.ndim == 4 else array[None]
+    shown = iter(names)
     parts = []
     for y, heads in enumerate(layers):
         for x, weights in enumerate(heads):
             small = _reduced(weights)
             cell = size / max(small.shape)
-            left, top = x * (size + 6), y * (size + 6)
+            left, top = x * (size + 6), y * (size + 6 + title) + title
+            parts.append(f'<text x="{left:g}" y="{top - 3:g}">{escape(next(shown))}</text>')
             parts.append(_cells(small, cell, left, top))
             parts.append(
                 f'<rect x="{left:g}" y="{top:g}" width="{small.shape[1] * cell:g}" '
                 f'height="{small.shape[0] * cell:g}" fill="none" stroke="#888"/>'
             )
-    width, height = layers.shape[1] * (size + 6), layers.shape[0] * (size + 6)
+    width, height = layers.shape[1] * (size + 6), layers.shape[0] * (size + 6 + title)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" role="img" '
-        f'aria-label="{escape(name)}"><rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>'
+        f'font-family="sans-serif" font-size="10" aria-label="{escape(name)}">'
+        f'<rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>'
     )
 
 
@@ -135,7 +138,8 @@ def results_html(results: Results) -> str:
     for name, array in results.tensors.items():
         drawn = "pattern_" in name and array.ndim in (3, 4) and 0 < array.size <= _MOST_WEIGHTS
         if drawn and array[..., 0, 0].size <= _MOST_PATTERNS:
-            parts.append(f"<figure>{_grid_svg(name, array)}<figcaption>{escape(name)}</figcaption></figure>")
+            picture = _grid_svg(name, array, results._names(name))
+            parts.append(f"<figure>{picture}<figcaption>{escape(name)}</figcaption></figure>")
     if results.tensors:
         rows = "".join(
             f"<tr><td>{escape(name)}</td><td>{escape(str(list(array.shape)))}</td>"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_
 from . import _attnctl
 from ._errors import InputError, UsageError
 from ._progress import ProgressFunction, Shown
-from ._results import COMPONENTS, InputTokens, Results, make_results
+from ._results import COMPONENTS, InputTokens, Results, make_results, parse_head
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,24 +180,13 @@ def _make_inputs(inputs: Any) -> list[_InputTuple]:
     return [_make_input(each) for each in inputs]
 
 
-def _parse_head(name: str) -> tuple[int, int, int]:
-    """Return component, layer and head of a name such as "0.1", "enc.0.1" or "L0H1"."""
-    words = name.strip().lower().split(".")
-    if len(words) == 1 and words[0].startswith("l"):
-        words = words[0][1:].split("h")
-    component = words.pop(0) if len(words) == 3 else None
-    if component not in COMPONENTS or len(words) != 2 or not all(word.isdecimal() for word in words):
-        raise UsageError(f'heads: got "{name}", need names such as "0.1" or "enc.0.1", or tuples such as (0, 1)')
-    return COMPONENTS.index(component), int(words[0]), int(words[1])
-
-
 def _make_heads(heads: Iterable[HeadLike] | None) -> list[tuple[int, int, int]]:
     if isinstance(heads, str):
         heads = heads.split(",")
     made = []
     for head in heads or ():
         if isinstance(head, str):
-            made.append(_parse_head(head))
+            made.append(parse_head(head))
         else:
             layer_number, head_number = head
             made.append((0, layer_number, head_number))

@@ -50,6 +50,17 @@ _AXES: dict[str, tuple[str, ...]] = {
 }
 
 
+def parse_head(name: str) -> tuple[int, int, int]:
+    """Return component, layer and head of a name such as "0.1", "enc.0.1" or "L0H1"."""
+    words = name.strip().lower().split(".")
+    if len(words) == 1 and words[0].startswith("l"):
+        words = words[0][1:].split("h")
+    component = words.pop(0) if len(words) == 3 else None
+    if component not in COMPONENTS or len(words) != 2 or not all(word.isdecimal() for word in words):
+        raise UsageError(f'heads: got "{name}", need names such as "0.1" or "enc.0.1", or tuples such as (0, 1)')
+    return COMPONENTS.index(component), int(words[0]), int(words[1])
+
+
 def _split_name(name: str) -> tuple[str | None, str, int | None]:
     """Split "enc_pattern_0" into "enc", "pattern" and 0."""
     component, _, rest = name.partition("_")
@@ -305,14 +316,39 @@ class Results:
                     coords[f"{dim}_token"] = (dim, strings)
         return xarray.DataArray(array, dims=dims, coords=coords, name=name)
 
-    def pattern(self, layer: int, head: int, input: int = 0, component: str | None = None) -> Pattern:
-        """Return the pattern of one head on one input; ``layer`` and ``head`` are their numbers in the model."""
+    def pattern(
+        self, layer: int | str, head: int | None = None, input: int = 0, component: str | None = None
+    ) -> Pattern:
+        """Return the pattern of one head on one input.
+
+        ``layer`` and ``head`` are their numbers in the model; ``layer`` can also be the name of the head, such as
+        "0.3" or "enc.0.3".
+        """
+        if isinstance(layer, str):
+            place, layer, head = parse_head(layer)
+            component = COMPONENTS[place] or component
+        elif head is None:
+            raise UsageError('pattern: head is missing; give a layer and a head, or a name such as "0.3"')
         prefix = f"{component}_" if component else ""
         array = self.tensors[f"{prefix}pattern_{input}"]
         weights = array[self._place(prefix, array, layer, head)]
         tokens = self._tokens(input)
         queries, keys = (tokens.queries(component), tokens.keys(component)) if tokens else ([], [])
         return Pattern(f"{prefix.replace('_', '.')}{layer}.{head}", weights, queries, keys)
+
+    def _names(self, name: str) -> list[str]:
+        """Return the names of the heads of a tensor of patterns, in its order."""
+        array = self.tensors[name]
+        component, _, _ = _split_name(name)
+        prefix = f"{component}_" if component else ""
+        heads, layers = (self.tensors._items.get(prefix + each) for each in ("heads", "layers"))
+        if array.ndim == 3:
+            pairs = [("", number) for number in range(len(array))] if heads is None else heads.tolist()
+        else:
+            numbers = range(array.shape[0]) if layers is None else layers.tolist()
+            members = range(array.shape[1]) if heads is None else heads.tolist()
+            pairs = [(number, member) for number in numbers for member in members]
+        return [f"{prefix.replace('_', '.')}{layer}.{head}" for layer, head in pairs]
 
     def _place(self, prefix: str, array: Array, layer: int, head: int) -> tuple[int, ...]:
         """Return the index of a head in the first axes of an array of patterns."""

@@ -65,6 +65,12 @@ def test_selected_heads_have_an_axis(bert: attnctl.Model) -> None:
 
 
 def test_pictures(results: attnctl.Results, bert: attnctl.Model) -> None:
+    assert results.pattern("2.3").name == "2.3"
+    assert np.array_equal(results.pattern("2.3").weights, results.pattern(2, 3).weights)
+    with pytest.raises(attnctl.UsageError, match="head is missing"):
+        results.pattern(2)
+    with pytest.raises(attnctl.UsageError, match='got "2"'):
+        results.pattern("2")
     pattern = results.pattern(0, 3, input=1)
     assert pattern.weights.shape == (5, 5)
     assert pattern.query_tokens == ["[CLS]", "a", "cat", ".", "[SEP]"]
