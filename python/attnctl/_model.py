@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PathLike: TypeAlias = "str | os.PathLike[str]"
+    IntegerArray: TypeAlias = NDArray[np.integer[Any]]
+else:
+    IntegerArray = Any  # numpy is imported when it is needed
+
+PathLike: TypeAlias = str | os.PathLike[str]
 
 
 class LayerInfo(NamedTuple):
@@ -106,13 +110,13 @@ class Observer(Protocol):
         """Receive one panel."""
 
 
-InputLike: TypeAlias = "str | Input | Sequence[int] | NDArray[np.integer[Any]]"
-Inputs: TypeAlias = "InputLike | Sequence[InputLike] | NDArray[np.integer[Any]]"
-HeadLike: TypeAlias = "str | tuple[int, int]"
-ObserverLike: TypeAlias = "Observer | Callable[[Panel], object]"
-Corpus: TypeAlias = "PathLike | Sequence[InputLike | os.PathLike[str]]"
+InputLike: TypeAlias = str | Input | Sequence[int] | IntegerArray
+Inputs: TypeAlias = InputLike | Sequence[InputLike] | IntegerArray
+HeadLike: TypeAlias = str | tuple[int, int]
+ObserverLike: TypeAlias = Observer | Callable[[Panel], object]
+Corpus: TypeAlias = PathLike | Sequence[InputLike | os.PathLike[str]]
 
-_InputTuple: TypeAlias = "tuple[str, str | None, list[int], list[int], list[int], str, list[int], str]"
+_InputTuple: TypeAlias = tuple[str, str | None, list[int], list[int], list[int], str, list[int], str]
 
 
 def _is_ids(value: object) -> bool:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -313,3 +314,8 @@ def test_import_is_light() -> None:
     script = "import sys, attnctl; print([name for name in ('numpy', 'torch', 'pandas') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_annotations_can_be_evaluated() -> None:
+    for function in (attnctl.load, attnctl.compare, attnctl.Model.analyze, attnctl.Model.study, attnctl.Model.run):
+        assert "return" in typing.get_type_hints(function)
