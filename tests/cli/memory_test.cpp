@@ -123,10 +123,14 @@ TEST_CASE("a study under --memory that is killed goes on and gives the same byte
       "study", "data/tiny-llama", "--input", "data/treebank.conllu", "--threads", "2", "--format", "json"};
   const std::string free = run_attnctl(study).out;
   REQUIRE(!free.empty());
+  std::vector<std::string> small = study;
+  small.insert(small.end(), {"--memory", "1M"});
+  const std::string enough = named_value(run_attnctl(small));
+  REQUIRE(!enough.empty());
   for (const int number : {SIGKILL, SIGINT}) {
     const std::string state = (dir.path() / (std::to_string(number) + ".state")).string();
     std::vector<std::string> limited = study;
-    limited.insert(limited.end(), {"--memory", "64M", "--checkpoint", state, "--checkpoint-every", "0"});
+    limited.insert(limited.end(), {"--memory", enough, "--checkpoint", state, "--checkpoint-every", "0"});
     for (const int milliseconds : {40, 60, 80, 100}) {
       const RunResult killed = run_attnctl(
           limited,
