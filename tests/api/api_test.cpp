@@ -409,7 +409,7 @@ TEST_CASE("a stop ends a run, and the model can be used again") {
   const attn::Batch batch(model, {{.text = kSentence}});
   std::stop_source stop;
   stop.request_stop();
-  for (const std::size_t threads : {1, 2}) {
+  for (const std::size_t threads : {1UL, 2UL}) {
     CAPTURE(threads);
     const attn::RunOptions stopped{.threads = threads, .stop = stop.get_token()};
     const auto interrupted = attn::Status::interrupted;

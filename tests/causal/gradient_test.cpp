@@ -133,8 +133,8 @@ TEST_CASE("gradients of a batch of long random texts equal those in float64") {
     const model::Model model = test::bind_model(ATTNCTL_SOURCE_DIR "/data/" + name, warnings);
     RandomTexts texts(model, {60, 1, 37, 5});
     texts.batch.sequences[2].key_visible.assign(37, 1);
-    for (const std::size_t hidden : {0, 3, 20, 36}) texts.batch.sequences[2].key_visible[hidden] = 0;
-    for (const std::size_t streamed : {0, 50}) {
+    for (const std::size_t hidden : {0UL, 3UL, 20UL, 36UL}) texts.batch.sequences[2].key_visible[hidden] = 0;
+    for (const std::size_t streamed : {0UL, 50UL}) {
       forward::RunContext context{
           .pool = pool, .warnings = warnings, .panel_rows = 16, .packed_rows = 64, .streamed_rows = streamed};
       const GradientDifference difference = difference_of(model, texts, context);
@@ -179,7 +179,7 @@ TEST_CASE("gradients pass from the targets of a batch to the inputs, except to h
     const model::Model model = test::MemoryModel::golden(name).bound();
     RandomTexts texts(model, {9, 12, 4});
     texts.batch.sequences[1].key_visible = {1, 1, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1};
-    for (const std::size_t streamed : {0, 30}) {
+    for (const std::size_t streamed : {0UL, 30UL}) {
       forward::RunContext context{
           .pool = pool, .warnings = warnings, .panel_rows = 3, .packed_rows = 16, .streamed_rows = streamed};
       const GradientDifference difference = difference_of(model, texts, context);

@@ -38,7 +38,7 @@ TEST_CASE("attribute writes a logit as the sum that analyze computes, and a scor
   const json analysis = json::parse(run_attnctl({"analyze", kLlama, kText, "--include", "logits,scores",
                                                  "--heads", "3.1", "--format", "json"})
                                         .out);
-  const std::int64_t cat = document["input"]["ids"][2];
+  const auto cat = document["input"]["ids"][2].get<std::size_t>();
   const auto array = [&](const std::string& name) {
     for (const json& each : analysis["arrays"])
       if (each["array"] == name) return each["value"];

@@ -290,7 +290,7 @@ TEST_CASE("view: arrays that are not patterns are refused with what was found an
        {floats("layer_1", "(2, 2)", {0.5, 0.5, 1.5, -0.5})},
        {"input 0, head 1.0, query 1: got the weight -0.5, need one from 0 to 1", "--softmax"}},
       {"a weight above 1",
-       {floats("layer_1", "(2, 2)", {0.5, 0.5, 0, 1e30})},
+       {floats("layer_1", "(2, 2)", {0.5, 0.5, 0, 1e30F})},
        {"input 0, head 1.0, query 1: got the weight 1e+30", "--softmax"}},
       {"scores", {floats("layer_0", "(2, 2)", {0, -kInfinity, 1, 2})}, {"got the weight -inf", "--softmax"}},
       {"too few tokens",
