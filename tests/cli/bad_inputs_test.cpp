@@ -17,6 +17,7 @@
 #include "support/command_refusal.hpp"
 #include "support/fault.hpp"
 #include "support/run.hpp"
+#include "support/sanitized.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl::test;
@@ -555,9 +556,10 @@ TEST_CASE("a --memory that is too small is status 5 before computing, and names 
 }
 
 TEST_CASE("a stack of 192 KiB is enough, and OMP_NUM_THREADS=0 changes nothing") {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  MESSAGE("skipped: a sanitizer needs a larger stack");
-#else
+  if (kSanitized) {
+    MESSAGE("skipped: a sanitizer needs a larger stack");
+    return;
+  }
   for (const char* const arguments :
        {"analyze data/tiny-llama 'The cat sat on the mat.' --include patterns,rollout,subspaces",
         "weights data/tiny-bert --format csv --table heads", "experiment hull",
@@ -571,13 +573,13 @@ TEST_CASE("a stack of 192 KiB is enough, and OMP_NUM_THREADS=0 changes nothing")
     CHECK(limited.err == plain.err);
     CHECK(limited.out == plain.out);
   }
-#endif
 }
 
 TEST_CASE("kind 134: a memory limit is status 5") {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  MESSAGE("skipped: a sanitizer reserves its own address space");
-#else
+  if (kSanitized) {
+    MESSAGE("skipped: a sanitizer reserves its own address space");
+    return;
+  }
   const TempDir folder;
   const std::string x =
       folder.write("x.npy", array("<f4", "(200000, 2)", std::string(std::size_t{200'000} * 2 * 4, '\1')))
@@ -601,7 +603,6 @@ TEST_CASE("kind 134: a memory limit is status 5") {
     CHECK_MESSAGE(result.status == 5, result.err);
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
   }
-#endif
 }
 
 TEST_CASE("a file of a model directory that is not the weights: the error names the directory") {

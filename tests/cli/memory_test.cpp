@@ -10,16 +10,12 @@
 #include <doctest/doctest.h>
 
 #include "support/run.hpp"
+#include "support/sanitized.hpp"
 #include "support/temp_dir.hpp"
 
+using attnctl::test::kSanitized;
 using attnctl::test::run_attnctl;
 using attnctl::test::RunResult;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 TEST_CASE(
     "resident memory stays below the checkpoint's size plus 64 MiB if patterns are streamed or not written") {

@@ -10,16 +10,11 @@
 #include <doctest/doctest.h>
 
 #include "support/run.hpp"
+#include "support/sanitized.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 /// Returns a command that writes about 25 MB of JSON: two million numbers.
 std::string large_document() {

@@ -5,16 +5,11 @@
 
 #include <doctest/doctest.h>
 
+#include "support/sanitized.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 bool is_one_clean_line(const std::string& text) {
   return text.ends_with('\n') && std::count_if(text.begin(), text.end(), [](char c) {
