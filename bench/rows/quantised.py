@@ -45,8 +45,8 @@ def compare_shell(context: Context, file, kind: str, name: str) -> Row:
     out = context.work / "quantised.json"
     measures = alternate(context.rounds, {
         "theirs": lambda: process(["node", BENCH / "peers" / "llama_cpp.mjs", file, context.threads, length]),
-        "ours": lambda: process([context.attnctl, "analyze", file, "--ids", ids, "--threads", context.threads,
-                                 "--quiet", "-o", out]),
+        "ours": lambda: process([context.attnctl, "analyze", file, "--ids", ids, "--include", "metrics", "--threads",
+                                 context.threads, "--quiet", "-o", out]),
     })  # fmt: skip
     return time_row(f"{kind}, n = {length}, from the shell, metrics of every head", name, measures["theirs"],
                     measures["ours"])  # fmt: skip
