@@ -214,48 +214,88 @@ LeadingValues leading_singular_values(MatrixView<const double> a, std::size_t mo
   return leading;
 }
 
-RowFactors row_factors(MatrixView<const double> a) {
+RowFactors row_factors(MatrixView<const double> a, const OwnedMatrix<double>& squares) {
   require_finite(a);
   const std::size_t k = a.rows;
   if (k <= a.cols) {
-    OwnedMatrix<double> lower = product_nt(a, a);
-    if (const auto inverse = cholesky(lower.view())) {
+    OwnedMatrix<double> lower = squares;
+    if (auto inverse = cholesky(lower.view())) {
       constexpr double well_conditioned = 1000;
       if (attnctl::norm(lower.values()) * attnctl::norm(inverse->values()) < well_conditioned)
-        return {std::move(lower), product(inverse->view(), a), k};
+        return {.t = std::move(lower), .inverse = std::move(*inverse), .rank = k};
     }
   }
   OwnedMatrix<double> columns(k, a.cols);
   for (std::size_t r = 0; r < k; ++r) std::ranges::copy(a.row(r), columns.view().row(r).begin());
   OwnedMatrix<double> unit = identity(k);
   ProductSvd svd = svd_of_product(columns.view(), unit.view(), k);  // of a^T
-  RowFactors result{OwnedMatrix<double>(k, svd.left.rows()), std::move(svd.left),
-                    numerical_rank(svd.values, k, a.cols).value_or(0)};
+  RowFactors result{.t = OwnedMatrix<double>(k, svd.left.rows()),
+                    .u = std::move(svd.left),
+                    .rank = numerical_rank(svd.values, k, a.cols).value_or(0)};
   for (std::size_t i = 0; i < svd.right.rows(); ++i) {
     for (std::size_t r = 0; r < k; ++r) result.t(r, i) = svd.right(i, r) * svd.values[i];
   }
   return result;
 }
 
+OwnedMatrix<double> row_basis(MatrixView<const double> a, const RowFactors& factors) {
+  if (factors.inverse.rows() > 0) return product(factors.inverse.view(), a);
+  OwnedMatrix<double> basis(factors.rank, a.cols);
+  for (std::size_t r = 0; r < factors.rank; ++r)
+    std::ranges::copy(factors.u.view().row(r), basis.view().row(r).begin());
+  return basis;
+}
+
+namespace {
+
+/// Returns the principal angles between two subspaces from the products of their bases: across [r_b, r_a] = b
+/// a^T, whose singular values are the cosines, and outside [r_b, r_b] = c c^T with c = b - across a, whose
+/// eigenvalues are the squares of the sines.
+std::vector<double> angles_of(MatrixView<const double> across, MatrixView<const double> outside) {
+  ColumnMajor copy = column_major(outside);
+  Vector squares = Vector::from_shape({outside.rows});  // ascending
+  require_success(xt::lapack::syevd(copy, 'N', 'L', squares), "dsyevd");
+  const auto is_large = [](double square) { return square > 0.5; };
+  std::vector<double> cosines;
+  if (is_large(squares(outside.rows - 1))) cosines = singular_values(across);
+  std::vector<double> angles;
+  for (std::size_t i = 0; i < outside.rows; ++i)
+    angles.push_back(is_large(squares(i)) ? std::acos(std::min(cosines[i], 1.0))
+                                          : std::asin(std::sqrt(std::max(squares(i), 0.0))));
+  return angles;
+}
+
+}  // namespace
+
 std::vector<double> principal_angles(MatrixView<const double> a, MatrixView<const double> b) {
   if (a.cols != b.cols) throw std::logic_error("principal_angles: the subspaces are of different spaces");
   if (a.rows < b.rows) std::swap(a, b);
   if (b.rows == 0) return {};
-  const OwnedMatrix<double> across = product_nt(b, a);  // [r_b, r_a]
+  const OwnedMatrix<double> across = product_nt(b, a);
   OwnedMatrix<double> outside = product(across.view(), a);
   for (std::size_t r = 0; r < b.rows; ++r) {
     for (std::size_t c = 0; c < b.cols; ++c) outside(r, c) = b(r, c) - outside(r, c);
   }
-  const std::vector<double> cosines = singular_values(across.view());
-  ColumnMajor squares = column_major(product_nt(outside.view(), outside.view()).view());
-  Vector sines = Vector::from_shape({b.rows});  // ascending
-  require_success(xt::lapack::syevd(squares, 'N', 'L', sines), "dsyevd");
-  std::vector<double> angles;
-  for (std::size_t i = 0; i < cosines.size(); ++i) {
-    const double cosine = std::min(cosines[i], 1.0), sine = std::sqrt(std::clamp(sines(i), 0.0, 1.0));
-    angles.push_back(cosine * cosine > 0.5 ? std::asin(sine) : std::acos(cosine));
+  return angles_of(across.view(), product_nt(outside.view(), outside.view()).view());
+}
+
+std::vector<double> principal_angles(const RowFactors& a, const RowFactors& b,
+                                     MatrixView<const double> difference_a,
+                                     MatrixView<const double> difference_squares) {
+  if (a.inverse.rows() == 0 || b.inverse.rows() == 0)
+    throw std::logic_error("principal_angles: a matrix is ill-conditioned");
+  OwnedMatrix<double> across = product_nt(difference_a, a.inverse.view());  // d u_a^T
+  const OwnedMatrix<double> inside = product_nt(across.view(), across.view());
+  OwnedMatrix<double> outside(inside.rows(), inside.cols());
+  for (std::size_t i = 0; i < inside.rows(); ++i) {
+    for (std::size_t j = 0; j < inside.cols(); ++j) {
+      outside(i, j) = difference_squares(i, j) - inside(i, j);
+      across(i, j) += a.t(i, j);  // b u_a^T
+    }
   }
-  return angles;
+  const OwnedMatrix<double> half = product(b.inverse.view(), outside.view());
+  return angles_of(product(b.inverse.view(), across.view()).view(),
+                   product_nt(half.view(), b.inverse.view()).view());
 }
 
 std::vector<std::complex<double>> eigenvalues(MatrixView<const double> a) {

@@ -48,22 +48,32 @@ struct LeadingValues {
 /// all values that are not 0, up to rounding, if the rank is at most `most`.
 [[nodiscard]] LeadingValues leading_singular_values(MatrixView<const double> a, std::size_t most);
 
-/// The factors of a matrix [k, d] = t u, where u [r, d] has orthonormal rows and r = min(k, d).
+/// The factors of a matrix a [k, d] = t u, where u [r, d] has orthonormal rows and r = min(k, d).
 struct RowFactors {
-  OwnedMatrix<double> t;  // [k, r]
-  OwnedMatrix<double> u;  // [r, d]: the first rank rows are a basis of the row space
-  std::size_t rank = 0;   // numerical_rank()
+  OwnedMatrix<double> t = {};  // [k, r]
+  OwnedMatrix<double> inverse =
+      {};                      // [k, k], of t, if the condition number of a is below 1000: u = inverse a
+  OwnedMatrix<double> u = {};  // [r, d] without `inverse`: the first rank rows are a basis of the row space
+  std::size_t rank = 0;        // numerical_rank()
 };
 
-/// Computes the factors from the Cholesky decomposition of a a^T if the condition number is below 1000, and
-/// otherwise by svd_of_product(). The rows of u are orthonormal within about 1e-9.
-[[nodiscard]] RowFactors row_factors(MatrixView<const double> a);
+/// Computes the factors from the Cholesky decomposition of `squares` = a a^T if the condition number is below
+/// 1000, and otherwise by svd_of_product(). The rows of u are orthonormal within about 1e-9.
+[[nodiscard]] RowFactors row_factors(MatrixView<const double> a, const OwnedMatrix<double>& squares);
+/// Returns an orthonormal basis [rank, d] of the row space of a.
+[[nodiscard]] OwnedMatrix<double> row_basis(MatrixView<const double> a, const RowFactors& factors);
 
 /// Returns the principal angles between the row spaces of two matrices with orthonormal rows, [r_a, d] and
 /// [r_b, d], in radians, ascending. There are min(r_a, r_b). Angles up to 45 degrees are computed from their
 /// sines and the others from their cosines (Bjorck and Golub 1973). The error of small angles is at most
 /// about 1e-8 times the largest angle.
 [[nodiscard]] std::vector<double> principal_angles(MatrixView<const double> a, MatrixView<const double> b);
+/// Returns the principal angles between the row spaces of two matrices a and b of the same shape [k, d], of
+/// which only the products [k, k] of their difference d = b - a are needed: d a^T and d d^T. Both RowFactors
+/// need an `inverse`. The error is about 1e-8 |d| / |b| if the row spaces are nearly equal.
+[[nodiscard]] std::vector<double> principal_angles(const RowFactors& a, const RowFactors& b,
+                                                   MatrixView<const double> difference_a,
+                                                   MatrixView<const double> difference_squares);
 
 /// Returns the eigenvalues of a square matrix [n, n]; complex conjugate eigenvalues are adjacent.
 [[nodiscard]] std::vector<std::complex<double>> eigenvalues(MatrixView<const double> a);

@@ -194,19 +194,17 @@ struct BehaviourSums {
   static std::ptrdiff_t offset(std::size_t place) { return static_cast<std::ptrdiff_t>(place); }
 };
 
-/// The sums of the predictions.
-struct PredictionSums {
-  RatioSums divergence, agreement;
-  PairedMean loss;
+/// What two models predict in one sequence.
+struct PredictionTerms {
+  SentenceTerm divergence, agreement;
+  double loss_a = 0, loss_b = 0;
+  std::size_t predicted = 0;  // number of next tokens
 
-  /// Adds the predictions of one sequence. `ids` are the tokens; empty if the model does not predict the next
-  /// token.
-  void add(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b, std::span<const std::int64_t> ids) {
+  /// Compares the logits. `ids` are the tokens; empty if the model does not predict the next token.
+  PredictionTerms(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b,
+                  std::span<const std::int64_t> ids) {
     const linalg::Kernels& kernels = linalg::kernels();
     std::vector<float> probabilities(a.cols());
-    SentenceTerm kl, same;
-    double loss_a = 0, loss_b = 0;
-    std::size_t predicted = 0;
     for (std::size_t r = 0; r < a.rows(); ++r) {
       const auto x = a.view().row(r), y = b.view().row(r);
       kernels.softmax(x, probabilities);
@@ -216,21 +214,30 @@ struct PredictionSums {
       };
       const double of_a = log_sum(x), of_b = log_sum(y);
       // sum p_a (ln p_a - ln p_b) = sum p_a (x - y) - ln sum e^x + ln sum e^y
-      kl.add(std::max(0.0, kernels.weighted_difference(probabilities, x, y) + of_b - of_a), 0);
+      divergence.add(std::max(0.0, kernels.weighted_difference(probabilities, x, y) + of_b - of_a), 0);
       const auto best = [](std::span<const float> row) {
         return std::ranges::max_element(row) - row.begin();
       };
-      same.add(best(x) == best(y) ? 1 : 0, 0);
+      agreement.add(best(x) == best(y) ? 1 : 0, 0);
       if (r + 1 >= ids.size()) continue;
       const auto target = static_cast<std::size_t>(ids[r + 1]);
       loss_a += of_a - double{x[target]};
       loss_b += of_b - double{y[target]};
       ++predicted;
     }
-    divergence.add(kl);
-    agreement.add(same);
-    if (predicted > 0)
-      loss.add(loss_a / static_cast<double>(predicted), loss_b / static_cast<double>(predicted));
+  }
+};
+
+/// The sums of the predictions.
+struct PredictionSums {
+  RatioSums divergence, agreement;
+  PairedMean loss;
+
+  void add(const PredictionTerms& terms) {
+    divergence.add(terms.divergence);
+    agreement.add(terms.agreement);
+    const auto count = static_cast<double>(terms.predicted);
+    if (terms.predicted > 0) loss.add(terms.loss_a / count, terms.loss_b / count);
   }
 };
 
@@ -425,10 +432,13 @@ class BehaviourComparer {
   void add_outputs(const input::Batch& batch, const std::array<LogitRecorder, 2>& logits) {
     const bool next =
         input_.a.config().layers.back().attention.causal || input_.a.config().decoder.has_value();
-    for (std::size_t s = 0; s < batch.sequences.size(); ++s)
-      outputs_.add(logits[0].logits()[s], logits[1].logits()[s],
-                   next ? std::span<const std::int64_t>(batch.sequences[s].predicted().ids)
-                        : std::span<const std::int64_t>());
+    std::vector<std::optional<PredictionTerms>> terms(batch.sequences.size());
+    pool_.run(terms.size(), [&](std::size_t s, std::size_t /*worker*/) {
+      terms[s].emplace(logits[0].logits()[s], logits[1].logits()[s],
+                       next ? std::span<const std::int64_t>(batch.sequences[s].predicted().ids)
+                            : std::span<const std::int64_t>());
+    });
+    for (const auto& each : terms) outputs_.add(each.value());
   }
 
   /// A Jensen-Shannon divergence is at most ln 2.
@@ -590,13 +600,16 @@ class DivergenceSums {
   std::vector<std::size_t> rows_;  // [heads of a]
 };
 
-/// Calls add() with each block of the corpus, without the probe.
+/// Calls add() with each block of the corpus. The blocks of a small corpus are larger than those of a study,
+/// which makes the passes faster.
 template <typename Add>
 void for_each_block(const BehaviourInput& input, const char* work, Progress& progress, const Add& add) {
-  CorpusBlocks blocks(input.corpus, input.a, input.vocabulary_a, input.encoder);
+  CorpusOptions corpus = input.corpus;
+  corpus.batch_tokens = std::max(corpus.batch_tokens, CorpusOptions().batch_tokens);
+  corpus.probe = {};
+  CorpusBlocks blocks(corpus, input.a, input.vocabulary_a, input.encoder);
   progress.begin(work, 0, "block");
   while (const std::optional<CorpusBlock> block = blocks.next()) {
-    if (!block->probes.empty()) continue;
     add(block->batch);
     progress.advance();
   }

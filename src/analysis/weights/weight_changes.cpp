@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -29,26 +30,22 @@ double relative_change(double difference, double a, double b) {
 
 // The precision with which values are stored.
 
-/// Returns the smallest difference of numbers near x with `bits` binary digits after the first one and
-/// exponents from `lowest` on: 2^(max(exponent of x, lowest) - bits).
-double step_near(float x, int lowest, int bits) {
-  const int exponent = static_cast<int>(std::bit_cast<std::uint32_t>(x) >> 23U & 0xFFU) - 127;
-  constexpr std::uint64_t bias = 1023;
-  return std::bit_cast<double>((bias + static_cast<std::uint64_t>(std::max(exponent, lowest) - bits)) << 52U);
-}
-double step_of_f16(float x) {
-  return step_near(x, -14, 10);
-}
-double step_of_bf16(float x) {
-  return step_near(x, -126, 7);
-}
-double step_of_f32(float x) {
-  return step_near(x, -126, 23);
+/// A floating-point format: its smallest number of full precision, and its step from 1 to the next number.
+struct NumberFormat {
+  double smallest, step;
+};
+constexpr NumberFormat kF32{0x1p-126, 0x1p-23}, kF16{0x1p-14, 0x1p-10}, kBf16{0x1p-126, 0x1p-7};
+
+/// Returns the difference from x to the next number of a format.
+double step_near(float x, NumberFormat format) {
+  constexpr std::uint32_t exponent = 0x7F800000U, largest = 0x7F000000U;  // masks of x and of 2^127
+  const auto power = std::bit_cast<float>(std::min(std::bit_cast<std::uint32_t>(x) & exponent, largest));
+  return std::max(double{power}, format.smallest) * format.step;
 }
 bool is_f16(float x) {
   constexpr float largest = 65504;
   if (!(std::abs(x) <= largest)) return false;
-  const double steps = double{x} / step_of_f16(x);
+  const double steps = double{x} / step_near(x, kF16);
   return static_cast<double>(static_cast<std::int64_t>(steps)) == steps;
 }
 bool is_bf16(float x) {
@@ -95,15 +92,18 @@ enum class Precision { f32, f16, bf16, blocks };
 struct Rows {
   std::size_t rows = 0, cols = 0;
   std::function<void(std::size_t first, MatrixView<float> to)> read = {};  // writes rows from `first` on
+  MatrixView<const float> stored = {};  // the weight, if it need not be converted
+  bool transposed = false;              // `stored` has the rows as columns
 };
 
 constexpr std::size_t kTile = 32;  // rows that are read together
 std::size_t tiles_of(const Rows& weight) {
   return (weight.rows + kTile - 1) / kTile;
 }
-/// Reads a tile into `room`, which grows as needed.
+/// Returns a tile. Reads it into `room`, which grows as needed, if the weight is not stored in this way.
 MatrixView<const float> tile_of(const Rows& weight, std::size_t tile, std::vector<float>& room) {
   const std::size_t rows = std::min(kTile, weight.rows - tile * kTile);
+  if (weight.stored.data != nullptr && !weight.transposed) return weight.stored.row_range(tile * kTile, rows);
   room.resize(std::max(room.size(), rows * weight.cols));
   const MatrixView<float> values{room.data(), rows, weight.cols, weight.cols};
   weight.read(tile * kTile, values);
@@ -140,13 +140,14 @@ Precision precision_of(const Rows& weight, Workers& workers) {
 /// Writes the largest rounding errors of a row. They are half a step; in a block, also the error of its scale
 /// and of its smallest value, which are float16 numbers, and two steps at the ends, which may be cut off.
 void rounding_errors(Precision precision, std::span<const float> row, std::span<double> errors) {
-  for (std::size_t c = 0; precision != Precision::blocks && c < row.size(); ++c) {
-    errors[c] = (precision == Precision::f16    ? step_of_f16(row[c])
-                 : precision == Precision::bf16 ? step_of_bf16(row[c])
-                                                : step_of_f32(row[c])) /
-                2;
+  if (precision != Precision::blocks) {
+    const NumberFormat format = precision == Precision::f16    ? kF16
+                                : precision == Precision::bf16 ? kBf16
+                                                               : kF32;
+    for (std::size_t c = 0; c < row.size(); ++c) errors[c] = step_near(row[c], format) / 2;
+    return;
   }
-  for (std::size_t begin = 0; precision == Precision::blocks && begin < row.size(); begin += kBlock) {
+  for (std::size_t begin = 0; begin < row.size(); begin += kBlock) {
     const std::span<const float> block = row.subspan(begin, kBlock);
     const auto [low, high] = std::ranges::minmax(block);
     const double step = step_of_block(block).value_or(0);
@@ -156,6 +157,41 @@ void rounding_errors(Precision precision, std::span<const float> row, std::span<
   }
 }
 
+/// The precisions with which two weights are stored, and the rounding errors of a row of each.
+class Rounding {
+ public:
+  Rounding(Precision of_a, Precision of_b) : of_a_(of_a), of_b_(of_b) {}
+
+  /// Returns whether rounding can change numbers. It does not change numbers that are stored with this
+  /// precision already. But float32 numbers can be computed in another order, and blocks can have other
+  /// grids.
+  [[nodiscard]] bool changes_numbers() const {
+    return of_a_ != of_b_ || of_a_ == Precision::f32 || of_a_ == Precision::blocks;
+  }
+  [[nodiscard]] bool has_blocks() const { return of_a_ == Precision::blocks || of_b_ == Precision::blocks; }
+
+  /// Writes the largest differences of two rows that rounding can cause. Returns the sum of the variances of
+  /// the rounding errors. A part of a row must have whole blocks.
+  double errors(std::span<const float> a, std::span<const float> b, std::span<double> largest) const {
+    rounding_errors(of_a_, a, largest);
+    double variances = 0;
+    for (double& error : largest) variances += error * error / 3;
+    std::array<double, kBlock> of_b{};
+    for (std::size_t begin = 0; begin < b.size(); begin += kBlock) {
+      const std::span<double> part = std::span(of_b).first(std::min(kBlock, b.size() - begin));
+      rounding_errors(of_b_, b.subspan(begin, part.size()), part);
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        variances += part[i] * part[i] / 3;
+        largest[begin + i] += part[i];
+      }
+    }
+    return variances;
+  }
+
+ private:
+  Precision of_a_, of_b_;
+};
+
 /// The largest status of each row and of each column.
 struct Statuses {
   std::vector<ChangeStatus> rows, cols;
@@ -164,8 +200,10 @@ struct Statuses {
       : rows(row_count, ChangeStatus::identical), cols(col_count, ChangeStatus::identical) {}
 };
 
+/// Returns whether two numbers differ in a bit and are not both 0.
 bool differ(float x, float y) {
-  return std::bit_cast<std::uint32_t>(x) != std::bit_cast<std::uint32_t>(y) && !(x == 0 && y == 0);
+  const auto a = std::bit_cast<std::uint32_t>(x), b = std::bit_cast<std::uint32_t>(y);
+  return ((a ^ b) != 0) & (((a | b) << 1U) != 0);  // without jumps
 }
 
 bool all_equal(const Rows& a, const Rows& b, Workers& workers) {
@@ -185,34 +223,62 @@ struct TileChange {
   std::uint64_t elements = 0;
   double squares = 0, squares_a = 0, squares_b = 0;  // of b - a, a and b
   double largest = 0;
-  double noise = 0;  // sum of the variances of the rounding errors
   Statuses statuses{0, 0};
+
+  /// Adds the elements of two rows. Returns whether one of them differs.
+  bool add(std::span<const float> a, std::span<const float> b) {
+    constexpr std::size_t lanes = 4;  // independent sums, which the processor computes in parallel
+    std::array<double, lanes> of_a{}, of_b{}, changes{}, most{};
+    std::uint32_t count = 0;
+    const auto element = [&](std::size_t c, std::size_t lane) {
+      const double x = double{a[c]}, y = double{b[c]}, change = y - x;
+      of_a[lane] += x * x;
+      of_b[lane] += y * y;
+      changes[lane] += change * change;
+      most[lane] = std::max(most[lane], std::abs(change));
+      count += static_cast<std::uint32_t>(differ(a[c], b[c]));
+    };
+    std::size_t c = 0;
+    for (; c + lanes <= a.size(); c += lanes)
+      for (std::size_t lane = 0; lane < lanes; ++lane) element(c + lane, lane);
+    for (; c < a.size(); ++c) element(c, 0);
+    const auto sum = [](const std::array<double, lanes>& sums) {
+      return sums[0] + sums[1] + (sums[2] + sums[3]);
+    };
+    squares_a += sum(of_a);
+    squares_b += sum(of_b);
+    if (count == 0) return false;
+    elements += count;
+    squares += sum(changes);
+    largest = std::isfinite(squares) ? std::max(largest, std::ranges::max(most)) : kUndefined;
+    return true;
+  }
 };
 
-/// Compares the rows of two tiles. Numbers that differ by no more than their rounding errors are `rounding`
-/// if `rounded` is true.
-TileChange change_of(MatrixView<const float> a, MatrixView<const float> b, Precision of_a, Precision of_b,
-                     bool rounded) {
+/// Compares the rows of two tiles.
+TileChange change_of(MatrixView<const float> a, MatrixView<const float> b, const Rounding& rounding) {
   TileChange result;
-  result.statuses = Statuses(a.rows, a.cols);
-  std::vector<double> errors_a(a.cols), errors_b(a.cols);
+  Statuses& statuses = result.statuses = Statuses(a.rows, a.cols);
+  std::vector<std::uint8_t> done((a.cols + kBlock - 1) / kBlock);  // parts whose columns are all `changed`
   for (std::size_t r = 0; r < a.rows; ++r) {
-    const std::span<const float> row_a = a.row(r), row_b = b.row(r);
-    rounding_errors(of_a, row_a, errors_a);
-    rounding_errors(of_b, row_b, errors_b);
-    for (std::size_t c = 0; c < row_a.size(); ++c) {
-      const double x = double{row_a[c]}, y = double{row_b[c]}, change = y - x;
-      result.squares_a += x * x;
-      result.squares_b += y * y;
-      result.noise += (errors_a[c] * errors_a[c] + errors_b[c] * errors_b[c]) / 3;
-      if (!differ(row_a[c], row_b[c])) continue;
-      ++result.elements;
-      result.squares += change * change;
-      result.largest = std::isfinite(change) ? std::max(result.largest, std::abs(change)) : kUndefined;
-      const bool small = rounded && std::abs(change) <= errors_a[c] + errors_b[c];
-      const ChangeStatus status = small ? ChangeStatus::rounding : ChangeStatus::changed;
-      result.statuses.rows[r] = std::max(result.statuses.rows[r], status);
-      result.statuses.cols[c] = std::max(result.statuses.cols[c], status);
+    if (!result.add(a.row(r), b.row(r))) continue;
+    for (std::size_t part = 0; part < done.size(); ++part) {
+      if (statuses.rows[r] == ChangeStatus::changed && done[part] != 0) continue;
+      const std::size_t first = part * kBlock, count = std::min(kBlock, a.cols - first);
+      const std::span<const float> x = a.row(r).subspan(first, count), y = b.row(r).subspan(first, count);
+      std::array<double, kBlock> errors{};
+      if (rounding.changes_numbers()) rounding.errors(x, y, std::span(errors).first(count));
+      done[part] = 1;
+      for (std::size_t i = 0; i < count; ++i) {
+        ChangeStatus& of_column = statuses.cols[first + i];
+        if (differ(x[i], y[i])) {
+          const bool small = std::abs(double{y[i]} - double{x[i]}) <= errors[i];
+          const ChangeStatus found = small ? ChangeStatus::rounding : ChangeStatus::changed;
+          statuses.rows[r] = std::max(statuses.rows[r], found);
+          of_column = std::max(of_column, found);
+        }
+        if (of_column != ChangeStatus::changed) done[part] = 0;
+      }
     }
   }
   return result;
@@ -221,14 +287,17 @@ TileChange change_of(MatrixView<const float> a, MatrixView<const float> b, Preci
 /// Returns whether b - a may have a rank of at most kLargestLowRank, up to rounding errors: a part of it then
 /// has no more, so that its other singular values are rounding errors too. The part is small, so that most
 /// changes are recognised in little time.
-bool may_have_low_rank(const Rows& a, const Rows& b, double noise, Workers::Room& room) {
+bool may_have_low_rank(const Rows& a, const Rows& b, const Rounding& rounding, Workers::Room& room) {
   constexpr std::size_t sampled = 128;
   if (std::min(a.rows, a.cols) <= sampled) return true;
   OwnedMatrix<double> part(sampled, sampled);
+  std::vector<double> errors(a.cols);
+  double noise = 0;  // of the rows of the part
   for (std::size_t i = 0; i < sampled / kTile; ++i) {
     const std::size_t tile = i * (a.rows / kTile) / (sampled / kTile);
     const MatrixView<const float> x = tile_of(a, tile, room.a), y = tile_of(b, tile, room.b);
     for (std::size_t r = 0; r < kTile; ++r) {
+      noise += rounding.errors(x.row(r), y.row(r), errors);
       for (std::size_t c = 0; c < sampled; ++c) {
         const std::size_t from = c * a.cols / sampled;
         part(i * kTile + r, c) = double{y(r, from)} - double{x(r, from)};
@@ -236,26 +305,30 @@ bool may_have_low_rank(const Rows& a, const Rows& b, double noise, Workers::Room
     }
   }
   const std::vector<double> values = linalg::singular_values(part.view());
-  const double share = static_cast<double>(sampled * sampled) / static_cast<double>(a.rows * a.cols);
+  const double share = static_cast<double>(sampled) / static_cast<double>(a.cols);
   const double rest = norm(std::span(values).subspan(kLargestLowRank));
   return rest * rest <= 16 * noise * share;
 }
 
-/// Returns the rank of b - a if it is at most kLargestLowRank up to rounding errors, whose variances have the
-/// sum `noise`.
-std::optional<std::size_t> low_rank(const Rows& a, const Rows& b, double noise, Workers& workers) {
-  if (!may_have_low_rank(a, b, noise, workers.rooms.front())) return std::nullopt;
+/// Returns the rank of b - a if it is at most kLargestLowRank up to rounding errors.
+std::optional<std::size_t> low_rank(const Rows& a, const Rows& b, const Rounding& rounding,
+                                    Workers& workers) {
+  if (!may_have_low_rank(a, b, rounding, workers.rooms.front())) return std::nullopt;
   OwnedMatrix<double> difference(a.rows, a.cols);
+  std::vector<double> variances(tiles_of(a));
   workers.pool.run(tiles_of(a), [&](std::size_t tile, std::size_t worker) {
     Workers::Room& room = workers.rooms[worker];
     const MatrixView<const float> x = tile_of(a, tile, room.a), y = tile_of(b, tile, room.b);
+    std::vector<double> errors(a.cols);
     for (std::size_t r = 0; r < x.rows; ++r) {
+      variances[tile] += rounding.errors(x.row(r), y.row(r), errors);
       for (std::size_t c = 0; c < x.cols; ++c)
         difference(tile * kTile + r, c) = double{y(r, c)} - double{x(r, c)};
     }
   });
   // The singular values of a matrix of independent errors are at most about this large (Marchenko and
   // Pastur).
+  const double noise = std::accumulate(variances.begin(), variances.end(), 0.0);
   const auto rows = static_cast<double>(a.rows), cols = static_cast<double>(a.cols);
   const double edge = 2 * std::sqrt(noise / (rows * cols)) * (std::sqrt(rows) + std::sqrt(cols));
   const linalg::LeadingValues found = linalg::leading_singular_values(difference.view(), kLargestLowRank);
@@ -265,18 +338,34 @@ std::optional<std::size_t> low_rank(const Rows& a, const Rows& b, double noise, 
   return above;
 }
 
-Statuses compare_rows(const Rows& a, const Rows& b, bool matrix, WeightChange& result, Workers& workers) {
-  Statuses statuses(a.rows, a.cols);
-  if (all_equal(a, b, workers)) return statuses;
-  const Precision of_a = precision_of(a, workers), of_b = precision_of(b, workers);
-  // Rounding does not change numbers that are stored with this precision already. But float32 numbers can be
-  // computed in another order, and blocks can have other grids.
-  const bool rounded = of_a != of_b || of_a == Precision::f32 || of_a == Precision::blocks;
+/// Exchanges rows and columns of two weights if both are stored in this way, so that nothing has to be
+/// copied.
+bool exchange(Rows& a, Rows& b) {
+  for (const Rows* each : {&a, &b})
+    if (each->stored.data == nullptr || !each->transposed) return false;
+  for (Rows* each : {&a, &b}) {
+    std::swap(each->rows, each->cols);
+    each->transposed = false;
+  }
+  return true;
+}
+
+Statuses compare_rows(Rows a, Rows b, bool matrix, WeightChange& result, Workers& workers) {
+  const Rows given_a = a, given_b = b;
+  bool exchanged = exchange(a, b);
+  if (all_equal(a, b, workers)) return {given_a.rows, given_a.cols};
+  const Rounding rounding(precision_of(given_a, workers), precision_of(given_b, workers));
+  if (exchanged && rounding.has_blocks()) {  // blocks are parts of rows
+    a = given_a;
+    b = given_b;
+    exchanged = false;
+  }
   std::vector<TileChange> tiles(tiles_of(a));
   workers.pool.run(tiles.size(), [&](std::size_t tile, std::size_t worker) {
     Workers::Room& room = workers.rooms[worker];
-    tiles[tile] = change_of(tile_of(a, tile, room.a), tile_of(b, tile, room.b), of_a, of_b, rounded);
+    tiles[tile] = change_of(tile_of(a, tile, room.a), tile_of(b, tile, room.b), rounding);
   });
+  Statuses statuses(a.rows, a.cols);
   TileChange all;
   for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
     const TileChange& each = tiles[tile];
@@ -284,7 +373,6 @@ Statuses compare_rows(const Rows& a, const Rows& b, bool matrix, WeightChange& r
     all.squares += each.squares;
     all.squares_a += each.squares_a;
     all.squares_b += each.squares_b;
-    all.noise += each.noise;
     all.largest = std::isnan(each.largest) ? each.largest : std::max(each.largest, all.largest);
     std::ranges::copy(each.statuses.rows, statuses.rows.begin() + static_cast<std::ptrdiff_t>(tile * kTile));
     for (std::size_t c = 0; c < a.cols; ++c)
@@ -295,13 +383,15 @@ Statuses compare_rows(const Rows& a, const Rows& b, bool matrix, WeightChange& r
   result.change = relative_change(std::sqrt(all.squares), std::sqrt(all.squares_a), std::sqrt(all.squares_b));
   result.status = std::ranges::max(statuses.rows);
   if (matrix && result.status == ChangeStatus::changed && std::isfinite(all.squares))
-    result.rank = low_rank(a, b, all.noise, workers);
+    result.rank = low_rank(a, b, rounding, workers);
+  if (exchanged) std::swap(statuses.rows, statuses.cols);
   return statuses;
 }
 
 Rows rows_of(const model::StoredMatrix& matrix, std::vector<std::size_t> order = {}) {
   const MatrixView<const float> values = matrix.values;
   const bool by_rows = matrix.orientation == model::Orientation::out_in;
+  const MatrixView<const float> stored = order.empty() ? values : MatrixView<const float>{};
   return {matrix.out(), matrix.in(),
           [values, by_rows, order = std::move(order)](std::size_t first, MatrixView<float> to) {
             std::array<std::size_t, kTile> from{};
@@ -315,7 +405,8 @@ Rows rows_of(const model::StoredMatrix& matrix, std::vector<std::size_t> order =
             for (std::size_t c = 0; c < to.cols; ++c) {
               for (std::size_t r = 0; r < to.rows; ++r) to(r, c) = values(c, from[r]);
             }
-          }};
+          },
+          stored, !by_rows};
 }
 Rows rows_of(std::span<const float> vector, std::vector<std::size_t> order = {}) {
   return {1, vector.size(), [vector, order = std::move(order)](std::size_t, MatrixView<float> to) {
@@ -323,10 +414,7 @@ Rows rows_of(std::span<const float> vector, std::vector<std::size_t> order = {})
           }};
 }
 Rows rows_of(MatrixView<const float> table) {
-  return {table.rows, table.cols, [table](std::size_t first, MatrixView<float> to) {
-            for (std::size_t r = 0; r < to.rows; ++r)
-              std::ranges::copy(table.row(first + r), to.row(r).begin());
-          }};
+  return {.rows = table.rows, .cols = table.cols, .stored = table};
 }
 Rows rows_of(const model::LookupTable& table) {
   if (!table.present()) return {};
@@ -507,50 +595,64 @@ class WeightComparer {
   std::vector<WeightChange> changes_;
 };
 
-/// The transposed part of a projection that belongs to a head [width, dimension], and its factors; nullopt if
-/// a weight is not finite.
+/// Returns the Frobenius norm of a matrix a, given a a^T.
+double norm_from(const OwnedMatrix<double>& squares) {
+  double trace = 0;
+  for (std::size_t i = 0; i < squares.rows(); ++i) trace += squares(i, i);
+  return std::sqrt(trace);
+}
+
+/// The transposed part of a projection that belongs to a head [width, dimension].
 struct HeadPart {
   OwnedMatrix<double> columns;
-  std::optional<linalg::RowFactors> factors;
+  OwnedMatrix<double> squares;                // columns columns^T
+  double norm = 0;                            // Frobenius norm
+  std::optional<linalg::RowFactors> factors;  // nullopt if a weight is not finite
 
-  explicit HeadPart(OwnedMatrix<double> given) : columns(std::move(given)) {
-    if (linalg::all_finite(columns.values())) factors = linalg::row_factors(columns.view());
+  explicit HeadPart(OwnedMatrix<double> given)
+      : columns(std::move(given)), squares(linalg::product_nt(columns.view(), columns.view())) {
+    norm = norm_from(squares);
+    if (linalg::all_finite(columns.values())) factors = linalg::row_factors(columns.view(), squares);
   }
 };
 
-OwnedMatrix<double> difference_of(const OwnedMatrix<double>& b, const OwnedMatrix<double>& a) {
-  OwnedMatrix<double> difference = b;
-  for (std::size_t i = 0; i < a.values().size(); ++i) difference.values()[i] -= a.values()[i];
-  return difference;
-}
+/// The part of a head in both models, and products of the difference d = b - a. They are exactly 0 if nothing
+/// changed.
+struct PartPair {
+  HeadPart a, b;
+  OwnedMatrix<double> with_a;   // d a^T
+  OwnedMatrix<double> squares;  // d d^T
+  double norm = 0;              // Frobenius norm of d
 
-/// Returns the sum of the products of the elements of x y^T and v w^T: the product of the matrices x^T v and
-/// y^T w, element by element, added up.
-double inner(const OwnedMatrix<double>& x, const OwnedMatrix<double>& y, const OwnedMatrix<double>& v,
-             const OwnedMatrix<double>& w) {
-  return dot(linalg::product_nt(x.view(), y.view()).values(),
-             linalg::product_nt(v.view(), w.view()).values());
-}
+  PartPair(OwnedMatrix<double> of_a, OwnedMatrix<double> of_b) : a(std::move(of_a)), b(std::move(of_b)) {
+    OwnedMatrix<double> difference = b.columns;
+    for (std::size_t i = 0; i < a.columns.values().size(); ++i)
+      difference.values()[i] -= a.columns.values()[i];
+    with_a = linalg::product_nt(difference.view(), a.columns.view());
+    squares = linalg::product_nt(difference.view(), difference.view());
+    norm = norm_from(squares);
+  }
+};
 
 /// Returns the singular values of left^T right.
 std::vector<double> spectrum_of(const HeadPart& left, const HeadPart& right) {
   return linalg::singular_values(linalg::product_tn(left.factors->t.view(), right.factors->t.view()).view());
 }
 
-/// Returns the change of a circuit from A = l_a^T r_a to B = l_b^T r_b: B - A = p^T r_b + l_a^T q with p =
-/// l_b
-/// - l_a and q = r_b - r_a. Its norm is exactly 0 if nothing changed.
-CircuitChange circuit_change(const HeadPart& left_a, const HeadPart& right_a, const HeadPart& left_b,
-                             const HeadPart& right_b) {
+/// Returns the change of a circuit from A = l^T r to B = (l + p)^T (r + q): B - A = p^T (r + q) + l^T q. Its
+/// square is the sum of the products of p p^T with (r + q) (r + q)^T, of l l^T with q q^T, and twice that of
+/// p l^T with (r + q) q^T, element by element.
+CircuitChange circuit_change(const PartPair& left, const PartPair& right) {
   CircuitChange result;
-  for (const HeadPart* part : {&left_a, &right_a, &left_b, &right_b})
-    if (!part->factors) return result;
-  const std::vector<double> a = spectrum_of(left_a, right_a), b = spectrum_of(left_b, right_b);
-  const OwnedMatrix<double> p = difference_of(left_b.columns, left_a.columns),
-                            q = difference_of(right_b.columns, right_a.columns);
-  const double squares = inner(p, p, right_b.columns, right_b.columns) +
-                         inner(left_a.columns, left_a.columns, q, q) +
-                         2 * inner(p, left_a.columns, right_b.columns, q);
+  for (const PartPair* pair : {&left, &right})
+    if (!pair->a.factors || !pair->b.factors) return result;
+  const std::vector<double> a = spectrum_of(left.a, right.a), b = spectrum_of(left.b, right.b);
+  double squares = dot(left.squares.values(), right.b.squares.values()) +
+                   dot(left.a.squares.values(), right.squares.values());
+  for (std::size_t i = 0; i < left.with_a.rows(); ++i) {
+    for (std::size_t j = 0; j < left.with_a.cols(); ++j)
+      squares += 2 * left.with_a(i, j) * (right.squares(i, j) + right.with_a(j, i));
+  }
   std::vector<double> difference(a.size());
   std::ranges::transform(b, a, difference.begin(), std::minus());
   result.change = relative_change(std::sqrt(std::max(0.0, squares)), norm(a), norm(b));
@@ -560,17 +662,20 @@ CircuitChange circuit_change(const HeadPart& left_a, const HeadPart& right_a, co
   return result;
 }
 
-ProjectionChange projection_change(const HeadPart& a, const HeadPart& b) {
+ProjectionChange projection_change(const PartPair& pair) {
+  const HeadPart &a = pair.a, &b = pair.b;
   ProjectionChange result;
-  result.change = relative_change(norm(difference_of(b.columns, a.columns).values()),
-                                  norm(a.columns.values()), norm(b.columns.values()));
+  result.change = relative_change(pair.norm, a.norm, b.norm);
   if (!a.factors || !b.factors) return result;
   result.rank_a = a.factors->rank;
   result.rank_b = b.factors->rank;
-  const bool same = std::ranges::equal(a.columns.values(), b.columns.values());
-  result.angles = same ? std::vector<double>(*result.rank_a, 0.0)
-                       : linalg::principal_angles(a.factors->u.view().row_range(0, *result.rank_a),
-                                                  b.factors->u.view().row_range(0, *result.rank_b));
+  if (pair.norm == 0)
+    result.angles.assign(*result.rank_a, 0.0);
+  else if (a.factors->inverse.rows() > 0 && b.factors->inverse.rows() > 0)
+    result.angles = linalg::principal_angles(*a.factors, *b.factors, pair.with_a.view(), pair.squares.view());
+  else
+    result.angles = linalg::principal_angles(linalg::row_basis(a.columns.view(), *a.factors).view(),
+                                             linalg::row_basis(b.columns.view(), *b.factors).view());
   return result;
 }
 
@@ -578,7 +683,9 @@ ProjectionChange projection_change(const HeadPart& a, const HeadPart& b) {
 OwnedMatrix<double> columns_of(const CircuitFactor& factor, const model::AttentionConfig& config,
                                Projection projection, std::size_t head) {
   OwnedMatrix<double> stored = factor.columns(head);
-  if (projection != Projection::query && projection != Projection::key) return stored;
+  const bool rotated = projection == Projection::query || projection == Projection::key;
+  if (!rotated || config.rotary == nullptr || config.rotary->pairing == model::RotaryPairing::half)
+    return stored;
   const std::vector<std::size_t> order = half_order(config);
   OwnedMatrix<double> columns(stored.rows(), stored.cols());
   for (std::size_t i = 0; i < order.size(); ++i)
@@ -601,15 +708,15 @@ constexpr double kLargestOfMoved = 0.02;
 
 void compare_head(const model::AttentionConfig& of_a, const LayerFactors& a,
                   const model::AttentionConfig& of_b, const LayerFactors& b, HeadChange& change) {
-  std::array<std::optional<HeadPart>, kAllProjections.size()> x, y;
+  std::array<std::optional<PartPair>, kAllProjections.size()> pairs;
   for (std::size_t p = 0; p < kAllProjections.size(); ++p) {
     if (!a.at(p) || !b.at(p)) continue;
-    x.at(p).emplace(columns_of(*a.at(p), of_a, kAllProjections.at(p), change.head.head));
-    y.at(p).emplace(columns_of(*b.at(p), of_b, kAllProjections.at(p), change.other.head));
-    change.projections.at(p) = projection_change(*x.at(p), *y.at(p));
+    pairs.at(p).emplace(columns_of(*a.at(p), of_a, kAllProjections.at(p), change.head.head),
+                        columns_of(*b.at(p), of_b, kAllProjections.at(p), change.other.head));
+    change.projections.at(p) = projection_change(*pairs.at(p));
   }
-  if (x[0] && x[1]) change.qk = circuit_change(*x[0], *x[1], *y[0], *y[1]);
-  if (x[2] && x[3]) change.ov = circuit_change(*x[2], *x[3], *y[2], *y[3]);
+  if (pairs[0] && pairs[1]) change.qk = circuit_change(*pairs[0], *pairs[1]);
+  if (pairs[2] && pairs[3]) change.ov = circuit_change(*pairs[2], *pairs[3]);
 }
 
 }  // namespace
