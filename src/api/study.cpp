@@ -230,13 +230,11 @@ Results compare(const Model& a, const Model& b, const Corpus& corpus, const Comp
     }
     core::study::require_same_study(states[1].header(), core::escaped(b.info().name), states[0].header(),
                                     core::escaped(a.info().name), true);
-    const core::study::ComparisonContext context{workers.pool, workers.progress, warnings};
-    core::study::OpenStudy first = open_study(a, request, repeated);
-    core::Results changes =
-        core::study::compare_on_corpus(first, open_study(b, request, repeated),
-                                       {.match = options.match, .seed = options.study.seed}, context);
-    const core::Results results =
-        core::study::compare_states(states, !options.study.measures.empty(), {}, std::move(changes), context);
+    core::study::OpenStudy first = open_study(a, request, repeated),
+                           second = open_study(b, request, repeated);
+    const core::Results results = core::study::compare_states(
+        states, !options.study.measures.empty(), {.match = options.match, .seed = options.study.seed},
+        {workers.pool, workers.progress, warnings}, core::study::StudyPair{first, second});
     core::check_mapped_files();
     return public_tables(results.tables);
   });

@@ -45,7 +45,8 @@ constexpr auto kChangeDefinitions = std::to_array<Definition>({
     {"heads.status", "", "", "identical",
      "identical; rounding: no weight differs by more than rounding it to float32, float16, bfloat16 or the "
      "blocks of a quantized type, as the two models store it, can change it; changed; moved: with "
-     "--match, the circuits of the head of another name are equal within 0.02"},
+     "--match, the circuits of the head of another name are equal within 0.02; changed_role: with --input, "
+     "weights of the head differ, and it has a role in only one of the two models"},
     {"name_b", "", "", "the same name", "head of model b with which the head is compared"},
     {"weights.status", "", "", "identical", "identical, rounding or changed, as for heads"},
     {"projection", "", "w_q, w_k, w_v or w_o", "", "projection of the head"},
@@ -78,18 +79,17 @@ const Definition& definition(std::string_view name) {
 }
 
 Table heads_table(const std::vector<HeadChange>& heads, const model::ModelConfig& config) {
-  TableRows rows{"heads", columns_of(kChangeDefinitions, {"component", "layer", "head", "name"})};
+  TableRows rows{"heads", columns_of(kChangeDefinitions, {"component", "layer", "head", "name", "name_b"})};
   for (const char* const name :
        {"qk_change", "ov_change", "qk_spectrum_change", "ov_spectrum_change", "qk_effective_rank_a",
         "qk_effective_rank_b", "ov_effective_rank_a", "ov_effective_rank_b"})
     rows.columns.emplace_back(definition(name));
   rows.columns.emplace_back("status", definition("heads.status"));
-  rows.columns.emplace_back(definition("name_b"));
   for (const HeadChange& head : heads) {
     const analysis::CircuitChange ov = head.ov.value_or(analysis::CircuitChange{});
-    rows.add(analysis::head_cells(config, head.head), head.qk.change, ov.change, head.qk.spectrum,
-             ov.spectrum, head.qk.rank_a, head.qk.rank_b, ov.rank_a, ov.rank_b, head.status,
-             model::head_name(config, head.other));
+    rows.add(analysis::head_cells(config, head.head), model::head_name(config, head.other), head.qk.change,
+             ov.change, head.qk.spectrum, ov.spectrum, head.qk.rank_a, head.qk.rank_b, ov.rank_a, ov.rank_b,
+             head.status);
   }
   return rows.table();
 }
@@ -171,7 +171,9 @@ std::string counts_of(const std::vector<Item>& items) {
   std::vector<std::string> parts;
   for (const auto& [status, count] : counts)
     parts.push_back(fmt::format("{} {}", count,
-                                status == ChangeStatus::rounding ? "equal up to rounding" : name_of(status)));
+                                status == ChangeStatus::rounding       ? "equal up to rounding"
+                                : status == ChangeStatus::changed_role ? "with a changed role"
+                                                                       : name_of(status)));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -257,8 +259,12 @@ void add_match(Results& results, const char* by, const analysis::HeadMatch& matc
 
 Results compare_models(const OpenModel& a, const OpenModel& b, const ChangesRequest& request, Pool& pool) {
   const model::ModelConfig& config = a.model.config();
-  const analysis::ModelChanges changes =
+  analysis::ModelChanges changes =
       analysis::compare_weights(a.model, b.model, request.selection, pool, request.partners);
+  for (HeadChange& head : changes.heads)
+    if (head.status != ChangeStatus::identical && head.other == head.head &&
+        request.changed_roles.contains(model::head_name(config, head.head)))
+      head.status = ChangeStatus::changed_role;
   Results results;
   results.subtitle = {"a: " + a.model.name(), "b: " + b.model.name()};
   Record models;

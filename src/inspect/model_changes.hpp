@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "analysis/similarity/head_match.hpp"
@@ -19,6 +21,7 @@ struct ChangesRequest {
   forward::Selection selection;              // heads of model a
   std::optional<std::size_t> top = {};       // largest number of rows of a table in text
   std::vector<model::HeadId> partners = {};  // heads of b to compare with; empty: those of the same names
+  std::set<std::string> changed_roles = {};  // names of heads with a role in only one of the models
 };
 
 /// Adds the score of a match of heads by `by`, "weights" or "behaviour", to a document, and to text after its

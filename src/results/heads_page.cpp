@@ -31,7 +31,7 @@ std::string first_names(std::vector<std::string> names) {
 /// Returns whether the column tells apart the rows of one head.
 bool is_row_key(const Column& column) {
   return column == "offset" || column == "position" || column == "first" || column == "last" ||
-         column == "model" || column == "name" || column == "writer";
+         column == "model" || column == "name" || column == "name_b" || column == "writer";
 }
 
 /// A column of a table with rows about heads.

@@ -337,6 +337,11 @@ class BehaviourComparer {
       else
         results.text.emplace_back(TextLine{"", none});
     };
+    HeatmapPage page = heads_page(results, "behaviour.js_divergence", true);
+    page.title = "Divergence of Patterns from a to b";
+    page.scale.label = "JS divergence (nats)";
+    page.subtitle = {"a: " + input_.a.name(), "b: " + input_.b.name()};
+    results.pictures.push_back({"behaviour", std::move(page)});
     Table divergences = with_titles(heads, {{"name", "head"},
                                             {"name_b", "head of b"},
                                             {"js_divergence", "JS divergence"},

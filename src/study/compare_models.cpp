@@ -30,27 +30,10 @@ forward::Selection common_heads(const forward::Selection& selection, const model
   return common;
 }
 
-}  // namespace
-
-Results compare_weights(const inspect::OpenModel& a, const inspect::OpenModel& b,
-                        const forward::Selection& selection, const ModelComparison& comparison,
-                        const ComparisonContext& context) {
-  std::vector<model::HeadId> partners;
-  std::optional<analysis::HeadMatch> match;
-  if (comparison.match && !analysis::shape_difference(a.model, b.model)) {
-    const OwnedMatrix<double> similarity =
-        analysis::circuit_similarities(a.model, selection.heads, b.model, selection.heads, context.pool);
-    match = analysis::match_heads(similarity.view(), comparison.seed);
-    for (const std::size_t place : match->partner) partners.push_back(selection.heads[place]);
-  }
-  Results results =
-      inspect::compare_models(a, b, {selection, comparison.request.top, std::move(partners)}, context.pool);
-  if (match) inspect::add_match(results, "weights", *match);
-  return results;
-}
-
+/// Returns the changes of the weights, if both models have the same shape, and of what their heads do on the
+/// corpus, if both read the same tokens.
 Results compare_on_corpus(OpenStudy& a, const OpenStudy& b, const ModelComparison& comparison,
-                          const ComparisonContext& context) {
+                          const std::set<std::string>& changed_roles, const ComparisonContext& context) {
   Warnings repeated;  // the studies had the same warnings
   const model::ModelConfig &config_a = a.open.model.config(), &config_b = b.open.model.config();
   forward::Selection heads = a.settings.selection;
@@ -73,8 +56,8 @@ Results compare_on_corpus(OpenStudy& a, const OpenStudy& b, const ModelCompariso
     inspect::add_match(changes, "behaviour", match);
   }
   if (!analysis::shape_difference(a.open.model, b.open.model)) {
-    Results weights =
-        inspect::compare_models(a.open, b.open, {heads, comparison.request.top, partners}, context.pool);
+    Results weights = inspect::compare_models(
+        a.open, b.open, {heads, comparison.request.top, partners, changed_roles}, context.pool);
     weights.document.head = {};
     weights.text.erase(weights.text.begin());  // the names of the models
     changes.append(std::move(weights));
@@ -85,16 +68,35 @@ Results compare_on_corpus(OpenStudy& a, const OpenStudy& b, const ModelCompariso
     changes.append(
         compare_behaviour(input, comparison.request.top, context.pool, context.progress, repeated));
   changes.subtitle.clear();
-  changes.pictures.clear();
   return changes;
+}
+
+}  // namespace
+
+Results compare_weights(const inspect::OpenModel& a, const inspect::OpenModel& b,
+                        const forward::Selection& selection, const ModelComparison& comparison,
+                        const ComparisonContext& context) {
+  std::vector<model::HeadId> partners;
+  std::optional<analysis::HeadMatch> match;
+  if (comparison.match && !analysis::shape_difference(a.model, b.model)) {
+    const OwnedMatrix<double> similarity =
+        analysis::circuit_similarities(a.model, selection.heads, b.model, selection.heads, context.pool);
+    match = analysis::match_heads(similarity.view(), comparison.seed);
+    for (const std::size_t place : match->partner) partners.push_back(selection.heads[place]);
+  }
+  Results results =
+      inspect::compare_models(a, b, {selection, comparison.request.top, std::move(partners)}, context.pool);
+  if (match) inspect::add_match(results, "weights", *match);
+  return results;
 }
 
 void keep_comparable_measures(StudySettings& settings) {
   std::erase_if(settings.measures, [](const MeasureRow* row) { return row->max_heads > 0; });
 }
 
-Results compare_states(std::span<const StudyState> states, bool measures_named, ComparisonRequest request,
-                       Results changes, const ComparisonContext& context) {
+Results compare_states(std::span<const StudyState> states, bool measures_named,
+                       const ModelComparison& comparison, const ComparisonContext& context,
+                       std::optional<StudyPair> models) {
   std::vector<Results> results;
   std::set<std::string> kernels;
   std::set<std::string> told = {"unlike_kernels"};  // codes; the studies have most warnings in common
@@ -118,14 +120,24 @@ Results compare_states(std::span<const StudyState> states, bool measures_named, 
     context.warnings.add("unlike_sentences",
                          fmt::format("the studies skipped different sentences: a has {}, b has {}",
                                      counted(sentences(0), "sentence"), sentences(1)));
+  Results changes;
+  if (models)
+    changes =
+        compare_on_corpus(models->a, models->b, comparison, changed_roles(results[0], results[1]), context);
+  ComparisonRequest request = comparison.request;
   request.without_metrics =
       std::ranges::find(changes.tables, "metric_changes", &Table::name) != changes.tables.end();
   Results compared = compare_studies(results[0], results[1], request, context.warnings);
-  std::vector<PageBlock> text = std::move(compared.text);
-  compared.text = {text.front()};  // the names of the models
-  compared.append(std::move(changes));
-  std::move(text.begin() + 1, text.end(), std::back_inserter(compared.text));
-  return compared;
+  // What belongs to both studies comes first, then the changes of the models, then those of the studies.
+  Results joined;
+  joined.document.head = std::exchange(compared.document.head, {});
+  joined.subtitle = std::exchange(compared.subtitle, {});
+  joined.pictures = std::exchange(compared.pictures, {});
+  joined.text.push_back(std::move(compared.text.front()));
+  compared.text.erase(compared.text.begin());
+  joined.append(std::move(changes));
+  joined.append(std::move(compared));
+  return joined;
 }
 
 }  // namespace attnctl::study

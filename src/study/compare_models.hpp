@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/error.hpp"
@@ -34,20 +35,21 @@ struct ComparisonContext {
                                       const forward::Selection& selection, const ModelComparison& comparison,
                                       const ComparisonContext& context);
 
-/// Returns the changes of the weights, if both models have the same shape, and of what their heads do on the
-/// corpus, if both read the same tokens. Throws Error(bad_input) or Error(usage) if the heads cannot be
-/// matched.
-[[nodiscard]] Results compare_on_corpus(OpenStudy& a, const OpenStudy& b, const ModelComparison& comparison,
-                                        const ComparisonContext& context);
+/// The models of two studies, borrowed.
+struct StudyPair {
+  OpenStudy& a;
+  const OpenStudy& b;
+};
 
 /// Leaves out the measures that compare_states() does not use: `pairs`, which has no numbers of single heads.
 void keep_comparable_measures(StudySettings& settings);
 
-/// Joins the results of two finished studies with require_same_study() settings (compare_studies()), and then
-/// `changes`, those of the models if these are known. Adds the warnings of the studies. `measures_named` is
-/// true if the measures were chosen.
+/// Joins the results of two finished studies with require_same_study() settings (compare_studies()). If their
+/// `models` are known, adds the changes of the weights, if both have the same shape, and of what their heads
+/// do on the corpus, if both read the same tokens. Adds the warnings of the studies. `measures_named` is true
+/// if the measures were chosen. Throws Error(bad_input) or Error(usage) if the heads cannot be matched.
 [[nodiscard]] Results compare_states(std::span<const StudyState> states, bool measures_named,
-                                     ComparisonRequest request, Results changes,
-                                     const ComparisonContext& context);
+                                     const ModelComparison& comparison, const ComparisonContext& context,
+                                     std::optional<StudyPair> models = {});
 
 }  // namespace attnctl::study

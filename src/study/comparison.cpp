@@ -250,6 +250,19 @@ std::string plain_text(const Value& value) {
 
 }  // namespace
 
+std::set<std::string> changed_roles(const Results& a, const Results& b) {
+  std::set<std::string> names;
+  const auto roles_of = [](const Results& study) {
+    return std::ranges::find(study.tables, "roles", &Table::name);
+  };
+  const auto of_a = roles_of(a), of_b = roles_of(b);
+  if (of_a == a.tables.end() || of_b == b.tables.end()) return names;
+  for (const JoinedRow& row : join({&*of_a, &*of_b}))
+    if (!row.of.key.empty() && (row.cells[0].empty() || row.cells[1].empty()))
+      names.insert(std::get<std::string>(row.of.head[3]));
+  return names;
+}
+
 Results compare_studies(const Results& a, const Results& b, const ComparisonRequest& request,
                         Warnings& warnings) {
   std::vector<ComparedColumn> columns;

@@ -373,6 +373,24 @@ TEST_CASE("the roles of a study can be filtered, and the grid has their interval
   run.check_quiet();
 }
 
+TEST_CASE("a page of two models shows the change of each head, and differences by column") {
+  PageOfRun run({"compare", "data/tiny-llama", "data/tiny-llama", "--input", "data/treebank.conllu",
+                 "--measures", "metrics,roles"});
+  run.open();
+  CHECK(run.views() == std::vector<std::string>{"grid", "pictures", "tables", "about"});
+  for (const std::string& view : run.views()) {
+    CAPTURE(view);
+    run.show(view);
+  }
+  const auto label = [&] { return run.page.evaluate("document.getElementById('main').innerText"); };
+  run.show("grid");
+  CHECK(label().get<std::string>().find("qk_change of each head") != std::string::npos);
+  run.open("view=grid&table=differences&part=table heads, column entropy");
+  CHECK(label().get<std::string>().find("difference of each head (table heads, column entropy)") !=
+        std::string::npos);
+  run.check_quiet();
+}
+
 TEST_CASE("pictures can be copied as SVG and saved, and the command of a view runs") {
   PageOfRun run(kTinyBert);
   for (const std::string fragment :
@@ -431,6 +449,7 @@ TEST_CASE("pages pass axe-core, light and dark") {
   };
   for (const Case& c : {Case{kTinyBert, false}, Case{kTinyBert, true},
                         Case{{"study", "data/tiny-bert", "--input", "data/treebank.conllu"}, false},
+                        Case{{"compare", "data/tiny-llama", "data/tiny-llama"}, false},
                         Case{{"experiment", "averaging", "--targets", "3"}, true}}) {
     PageOfRun run(c.arguments);
     run.open("heads=0.3", {.dark = c.dark});

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -201,10 +203,15 @@ TEST_CASE("compare shows what changed in the weights of two models") {
   CHECK((*changed)["elements"] == 1);
 
   CHECK(compare({llama, flipped, "--heads", "1.2", "--format", "csv"})
-            .out.starts_with("component,layer,head,name,qk_change,"));
+            .out.starts_with("component,layer,head,name,name_b,qk_change,"));
   CHECK(compare({llama, flipped, "--table", "config", "--format", "csv"}).out == "key,a,b\r\n");
-  CHECK(compare({llama, flipped, "--format", "svg"}).out.find("Changes of Heads from a to b") !=
-        std::string::npos);
+  const std::string picture = compare({llama, flipped, "--format", "svg"}).out;
+  CHECK(picture.find("Changes of Heads from a to b") != std::string::npos);
+  const std::string circuit = "QK = W_Q W_K^T";  // one heatmap has all heads
+  const std::size_t title = picture.find(circuit);
+  REQUIRE(title != std::string::npos);
+  CHECK(picture[title + circuit.size()] == '<');
+  CHECK(picture.find(circuit, title + 1) == std::string::npos);
 }
 
 /// Writes a copy of tiny-llama in which change() changed the values of some weights.
@@ -345,6 +352,44 @@ TEST_CASE("one head that was replaced is found in weights, patterns, metrics and
   CHECK(std::abs(output.at("loss_change")) > 0.01);
   const std::string page = compare({kLlama, replaced, "--input", kCorpus, "--measures", "metrics"}).out;
   CHECK(page.size() > 100);
+}
+
+TEST_CASE("a head that lost a role is named, but not one with the same weights") {
+  const TempDir folder;
+  const std::string replaced = edited_llama(folder, [](const std::string& name, std::vector<float>& values) {
+    if (name != "model.layers.2.self_attn.q_proj.weight") return;
+    for (std::size_t i = 0; i < 32 * 128; ++i) values[i] = -values[i];
+  });
+  const Words words = {kLlama, replaced, "--input", kCorpus, "--measures", "probe,roles"};
+  Words text = words, document = words;
+  text.insert(text.end(), {"--format", "text"});
+  document.insert(document.end(), {"--format", "json"});
+  const json found = document_of(document);
+  CHECK(schema_breaches(json::parse(cli::schema_text("comparison")), found) == Words{});
+  for (const json& row : found["heads"])
+    CHECK(row["status"] == (row["name"] == "2.0" ? "changed_role" : "identical"));
+  CHECK(row_of_head(found["roles"], "2.0")["change"] == "lost");
+  CHECK(compare(text).out.find("Heads: 15 identical, 1 with a changed role\n") != std::string::npos);
+}
+
+TEST_CASE("weights that were rounded to Q8_0 are equal up to rounding in every head") {
+  const TempDir folder;
+  const std::string rounded = edited_llama(folder, [](const std::string&, std::vector<float>& values) {
+    constexpr std::size_t block = 32;
+    for (std::size_t begin = 0; begin + block <= values.size(); begin += block) {
+      const std::span<float> numbers = std::span(values).subspan(begin, block);
+      float largest = 0;
+      for (const float value : numbers) largest = std::max(largest, std::abs(value));
+      const float inverse = largest > 0 ? 127 / largest : 0;
+      // The scale is a float16 number, which has 10 of the 23 binary digits of a float32 number.
+      const float scale = std::bit_cast<float>(std::bit_cast<std::uint32_t>(largest / 127) & 0xFFFFE000U);
+      for (float& value : numbers) value = std::round(value * inverse) * scale;
+    }
+  });
+  const json document = document_of({kLlama, rounded, "--format", "json"});
+  CHECK(document["heads"].size() == 16);
+  for (const json& row : document["heads"]) CHECK(row["status"] == "rounding");
+  for (const json& row : document["weights"]) CHECK(row["status"] != "changed");
 }
 
 TEST_CASE("the changes of metrics and predictions are those of the commands for one model") {

@@ -31,13 +31,13 @@ double relative_change(double difference, double a, double b) {
 // The precision with which values are stored.
 
 /// A floating-point format: its smallest number of full precision, and its step from 1 to the next number.
-struct NumberFormat {
+struct FloatFormat {
   double smallest, step;
 };
-constexpr NumberFormat kF32{0x1p-126, 0x1p-23}, kF16{0x1p-14, 0x1p-10}, kBf16{0x1p-126, 0x1p-7};
+constexpr FloatFormat kF32{0x1p-126, 0x1p-23}, kF16{0x1p-14, 0x1p-10}, kBf16{0x1p-126, 0x1p-7};
 
 /// Returns the difference from x to the next number of a format.
-double step_near(float x, NumberFormat format) {
+double step_near(float x, FloatFormat format) {
   constexpr std::uint32_t exponent = 0x7F800000U, largest = 0x7F000000U;  // masks of x and of 2^127
   const auto power = std::bit_cast<float>(std::min(std::bit_cast<std::uint32_t>(x) & exponent, largest));
   return std::max(double{power}, format.smallest) * format.step;
@@ -141,9 +141,9 @@ Precision precision_of(const Rows& weight, Workers& workers) {
 /// and of its smallest value, which are float16 numbers, and two steps at the ends, which may be cut off.
 void rounding_errors(Precision precision, std::span<const float> row, std::span<double> errors) {
   if (precision != Precision::blocks) {
-    const NumberFormat format = precision == Precision::f16    ? kF16
-                                : precision == Precision::bf16 ? kBf16
-                                                               : kF32;
+    const FloatFormat format = precision == Precision::f16    ? kF16
+                               : precision == Precision::bf16 ? kBf16
+                                                              : kF32;
     for (std::size_t c = 0; c < row.size(); ++c) errors[c] = step_near(row[c], format) / 2;
     return;
   }
@@ -722,7 +722,8 @@ void compare_head(const model::AttentionConfig& of_a, const LayerFactors& a,
 }  // namespace
 
 std::string_view name_of(ChangeStatus status) {
-  constexpr std::array<std::string_view, 4> kNames = {"identical", "rounding", "changed", "moved"};
+  constexpr std::array<std::string_view, 5> kNames = {"identical", "rounding", "changed", "moved",
+                                                      "changed_role"};
   return kNames.at(static_cast<std::size_t>(status));
 }
 

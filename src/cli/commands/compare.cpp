@@ -107,15 +107,14 @@ void compare(const CompareOptions& options) {
     states.push_back(models ? computed_state(scope, session) : finished_state(scope.model.model));
   study::require_same_study(states[1].header(), escaped(options.b), states[0].header(), escaped(options.a),
                             true);
-  const study::ComparisonContext context{session.pool, session.progress, session.warnings};
-  Results changes;
-  if (models) {
-    OpenStudy a = open_study(scopes[0], repeated);
-    changes = study::compare_on_corpus(a, open_study(scopes[1], repeated), comparison_of(options), context);
-  }
-  Results compared = study::compare_states(states, !options.measures.empty(), comparison_of(options).request,
-                                           std::move(changes), context);
-  writer.write("attnctl.comparison/2", std::move(compared));
+  std::vector<OpenStudy> open;
+  for (const StudyScope& scope : scopes)
+    if (models) open.push_back(open_study(scope, repeated));
+  writer.write(
+      "attnctl.comparison/2",
+      study::compare_states(states, !options.measures.empty(), comparison_of(options),
+                            {session.pool, session.progress, session.warnings},
+                            models ? std::optional(study::StudyPair{open[0], open[1]}) : std::nullopt));
   print_warnings(session);
 }
 
@@ -139,7 +138,8 @@ Command compare_command() {
   argument("B", options->b,
            "The model or study to compare with A; the differences are B - A. The directory of a LoRA adapter "
            "means A with this adapter");
-  add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
+  add_document_options(command, options->output,
+                       {"json", "jsonl", "csv", "svg", "png", "pdf", "html", "text"});
   add_table_option(command, options->output,
                    "heads,projections,weights,config,behaviour,metric_changes,output,differences,roles",
                    "table to write (default: heads of two models without --input, else differences)");

@@ -3,10 +3,12 @@
 
 // Columns that tell apart several rows of one head or pair.
 const splitting = new Set([
-  'model', 'input', 'component', 'similarity', 'circuit', 'relation', 'direction', 'kind', 'token', 'metric',
-  'measure', 'mention_type', 'offset', 'position', 'first', 'last', 'rank'
+  'model', 'input', 'component', 'similarity', 'circuit',      'relation', 'direction',
+  'kind',  'token', 'metric',    'measure',    'mention_type', 'offset',   'position',
+  'first', 'last',  'rank',      'projection', 'table',        'key',      'column'
 ]);
-const counted = new Set(['rows', 'rows_without', 'count', 'pairs', 'hits', 'sequences', 'order']);
+// Columns that a view does not show first: counts, and the two numbers of a difference.
+const later = new Set(['rows', 'rows_without', 'count', 'pairs', 'hits', 'sequences', 'order', 'a', 'b']);
 
 /** Returns the number of a cell, also of true (1) and false (0); NaN if it has none. */
 const numberOf = (cell) => typeof cell === 'number' ? cell : typeof cell === 'boolean' ? Number(cell) : NaN;
@@ -27,8 +29,8 @@ function valueColumns(table) {
   });
 }
 
-/** Returns the column that a view shows first: the first one that is more than a count. */
-const firstColumn = (columns) => columns.find((name) => !counted.has(name)) ?? columns[0];
+/** Returns the column that a view shows first. */
+const firstColumn = (columns) => columns.find((name) => !later.has(name)) ?? columns[0];
 
 /** Returns the tables with one or more rows per head, with their columns of values. */
 const gridTables = () =>
@@ -136,7 +138,9 @@ async function gridView() {
     label: `${column} of each head${part ? ` (${part})` : ''}`,
     matrix: new Matrix(layers.length, heads.length, cells),
     zeros: true,
-    scale: fitScale(table.rows.map((row) => valueOf(row[value])), column),
+    // All parts have one scale, unless they are different quantities.
+    scale: fitScale(
+        (columnOf(table, 'column') < 0 ? table.rows : rows).map((row) => valueOf(row[value])), column),
     rowLabels: layers.map(String),
     columnLabels: heads.map(String),
     xAxis: 'Head',

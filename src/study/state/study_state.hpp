@@ -210,6 +210,9 @@ struct ComparisonRequest {
   bool without_metrics = false;  // text leaves out differences of the table `heads`
 };
 
+/// Returns the names of the heads that have a role in only one of two studies, from their tables `roles`.
+[[nodiscard]] std::set<std::string> changed_roles(const Results& a, const Results& b);
+
 /// Joins the results of two studies: the table `differences`, with each number of a head in each of their
 /// tables and, where both have one, with an interval, and, if both have the table `roles`, a table `roles` of
 /// the roles that heads gained or lost. Heads in only one study are left out, with a warning. Throws
