@@ -46,7 +46,7 @@ constexpr auto kChangeDefinitions = std::to_array<Definition>({
      "identical; rounding: no weight differs by more than rounding it to float32, float16, bfloat16 or the "
      "blocks of a quantized type, as the two models store it, can change it; changed; moved: with "
      "--match, the circuits of the head of another name are equal within 0.02; changed_role: with --input, "
-     "weights of the head differ, and it has a role in only one of the two models"},
+     "changed, and the head has a role in only one of the two models"},
     {"name_b", "", "", "the same name", "head of model b with which the head is compared"},
     {"weights.status", "", "", "identical", "identical, rounding or changed, as for heads"},
     {"projection", "", "w_q, w_k, w_v or w_o", "", "projection of the head"},
@@ -262,7 +262,7 @@ Results compare_models(const OpenModel& a, const OpenModel& b, const ChangesRequ
   analysis::ModelChanges changes =
       analysis::compare_weights(a.model, b.model, request.selection, pool, request.partners);
   for (HeadChange& head : changes.heads)
-    if (head.status != ChangeStatus::identical && head.other == head.head &&
+    if (head.status == ChangeStatus::changed && head.other == head.head &&
         request.changed_roles.contains(model::head_name(config, head.head)))
       head.status = ChangeStatus::changed_role;
   Results results;

@@ -24,7 +24,7 @@ namespace attnctl::analysis {
 /// to nearest can change it, to the precision with which the two models store it: float32, float16, bfloat16,
 /// or blocks of 16 or more values on a grid of at most 255 steps.
 /// `moved`, of a head: it has the weights of a head with another place in model a, up to rounding.
-/// `changed_role`, of a head whose weights differ: a study found a role of it in only one of the models.
+/// `changed_role`, of a head: `changed`, and a study found a role of it in only one of the models.
 enum class ChangeStatus : std::uint8_t { identical, rounding, changed, moved, changed_role };
 [[nodiscard]] std::string_view name_of(ChangeStatus status);
 
