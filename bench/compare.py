@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rows import forward, long_context, output, quantised, sentences, shell, startup, study, weights
+from rows import forward, long_context, output, quantised, sentences, shell, startup, study, two_models, weights
 from rows.harness import BENCH, DATA, Context, table_of
 from rows.page import Page
 
@@ -33,6 +33,7 @@ ROWS = {
     "i": ("Start-up", startup.compare),
     "j": ("A study of a treebank", study.compare),
     "k": ("Quantised models, llama layout: 32 layers, 15/5 heads, d 960, ff 2560", quantised.compare),
+    "l": ("Two models of the shape of GPT-2 small", two_models.compare),
 }  # fmt: skip
 
 

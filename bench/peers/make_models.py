@@ -2,6 +2,8 @@
 """Makes models with random float32 weights in the compared shapes, as `transformers` saves them.
 
     make_models.py FOLDER NAME...      writes FOLDER/NAME
+
+NAME-changed is the model NAME after a small random change of all weights, as by a training.
 """
 import sys
 from pathlib import Path
@@ -33,7 +35,12 @@ def main() -> None:
     torch.set_num_threads(2)
     for name in names:
         torch.manual_seed(7)
-        AutoModel.from_config(config_of(name), dtype=torch.float32).save_pretrained(Path(folder) / name)
+        model = AutoModel.from_config(config_of(name.removesuffix("-changed")), dtype=torch.float32)
+        if name.endswith("-changed"):
+            with torch.no_grad():
+                for weight in model.parameters():
+                    weight += 0.002 * torch.randn_like(weight)
+        model.save_pretrained(Path(folder) / name)
 
 
 if __name__ == "__main__":

@@ -399,6 +399,11 @@ void cblas_dgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE tra
                                                       beta, c, ldc);
 }
 
+void cblas_dsyrk(CBLAS_ORDER order, CBLAS_UPLO uplo, CBLAS_TRANSPOSE trans, int n, int k, double alpha,
+                 const double* a, int lda, double beta, double* c, int ldc) {
+  attnctl::linalg::loaded<cblas_dsyrk>("cblas_dsyrk")(order, uplo, trans, n, k, alpha, a, lda, beta, c, ldc);
+}
+
 // NOLINTBEGIN(readability-identifier-naming): names of LAPACK
 void dgesdd_(const char* jobz, const int* m, const int* n, double* a, const int* lda, double* s, double* u,
              const int* ldu, double* vt, const int* ldvt, double* work, const int* lwork, int* iwork,

@@ -253,15 +253,15 @@ namespace {
 /// eigenvalues are the squares of the sines.
 std::vector<double> angles_of(MatrixView<const double> across, MatrixView<const double> outside) {
   ColumnMajor copy = column_major(outside);
-  Vector squares = Vector::from_shape({outside.rows});  // ascending
-  require_success(xt::lapack::syevd(copy, 'N', 'L', squares), "dsyevd");
+  Vector values = Vector::from_shape({outside.rows});  // ascending
+  require_success(xt::lapack::syevd(copy, 'N', 'L', values), "dsyevd");
   const auto is_large = [](double square) { return square > 0.5; };
   std::vector<double> cosines;
-  if (is_large(squares(outside.rows - 1))) cosines = singular_values(across);
+  if (is_large(values(outside.rows - 1))) cosines = singular_values(across);
   std::vector<double> angles;
   for (std::size_t i = 0; i < outside.rows; ++i)
-    angles.push_back(is_large(squares(i)) ? std::acos(std::min(cosines[i], 1.0))
-                                          : std::asin(std::sqrt(std::max(squares(i), 0.0))));
+    angles.push_back(is_large(values(i)) ? std::acos(std::min(cosines[i], 1.0))
+                                         : std::asin(std::sqrt(std::max(values(i), 0.0))));
   return angles;
 }
 
@@ -276,7 +276,7 @@ std::vector<double> principal_angles(MatrixView<const double> a, MatrixView<cons
   for (std::size_t r = 0; r < b.rows; ++r) {
     for (std::size_t c = 0; c < b.cols; ++c) outside(r, c) = b(r, c) - outside(r, c);
   }
-  return angles_of(across.view(), product_nt(outside.view(), outside.view()).view());
+  return angles_of(across.view(), squares(outside.view()).view());
 }
 
 std::vector<double> principal_angles(const RowFactors& a, const RowFactors& b,
@@ -285,7 +285,7 @@ std::vector<double> principal_angles(const RowFactors& a, const RowFactors& b,
   if (a.inverse.rows() == 0 || b.inverse.rows() == 0)
     throw std::logic_error("principal_angles: a matrix is ill-conditioned");
   OwnedMatrix<double> across = product_nt(difference_a, a.inverse.view());  // d u_a^T
-  const OwnedMatrix<double> inside = product_nt(across.view(), across.view());
+  const OwnedMatrix<double> inside = squares(across.view());
   OwnedMatrix<double> outside(inside.rows(), inside.cols());
   for (std::size_t i = 0; i < inside.rows(); ++i) {
     for (std::size_t j = 0; j < inside.cols(); ++j) {

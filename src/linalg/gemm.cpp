@@ -116,6 +116,17 @@ template void gemm<float>(bool, bool, Operand<float>, Operand<float>, MatrixView
 template void gemm<double>(bool, bool, Operand<double>, Operand<double>, MatrixView<double>, double, double,
                            Backend, std::span<const double>*);
 
+OwnedMatrix<double> squares(MatrixView<const double> a) {
+  OwnedMatrix<double> c(a.rows, a.rows);
+  if (a.empty()) return c;
+  cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, blas_int(a.rows), blas_int(a.cols), 1, a.data,
+              blas_int(a.stride), 0, c.view().data, blas_int(a.rows));
+  for (std::size_t r = 0; r < c.rows(); ++r) {
+    for (std::size_t i = r + 1; i < c.cols(); ++i) c(r, i) = c(i, r);
+  }
+  return c;
+}
+
 void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                  std::span<const float> bias, MatrixView<float> c, float beta) {
   if (!bias.empty() && bias.size() != c.cols) throw std::logic_error("the extent of a bias does not match");

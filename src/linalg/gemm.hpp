@@ -68,6 +68,9 @@ template <typename A, typename T = std::remove_const_t<A>>
   return c;
 }
 
+/// Returns a a^T for a [m, n]. Takes half the time of product_nt().
+[[nodiscard]] OwnedMatrix<double> squares(MatrixView<const double> a);
+
 /// Computes the same as gemm_nn, or as gemm_nt if `transpose_b` is true, with alpha = 1. Then adds `bias` [n]
 /// to every row of c. `bias` may be empty.
 void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,

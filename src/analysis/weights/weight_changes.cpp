@@ -227,21 +227,21 @@ struct TileChange {
 
   /// Adds the elements of two rows. Returns whether one of them differs.
   bool add(std::span<const float> a, std::span<const float> b) {
+    std::uint32_t count = 0;
+    for (std::size_t c = 0; c < a.size(); ++c) count += static_cast<std::uint32_t>(differ(a[c], b[c]));
     constexpr std::size_t lanes = 4;  // independent sums, which the processor computes in parallel
     std::array<double, lanes> of_a{}, of_b{}, changes{}, most{};
-    std::uint32_t count = 0;
-    const auto element = [&](std::size_t c, std::size_t lane) {
-      const double x = double{a[c]}, y = double{b[c]}, change = y - x;
+    const auto element = [&](std::size_t lane, std::size_t place) {
+      const double x = double{a[place]}, y = double{b[place]}, change = y - x;
       of_a[lane] += x * x;
       of_b[lane] += y * y;
       changes[lane] += change * change;
       most[lane] = std::max(most[lane], std::abs(change));
-      count += static_cast<std::uint32_t>(differ(a[c], b[c]));
     };
     std::size_t c = 0;
     for (; c + lanes <= a.size(); c += lanes)
-      for (std::size_t lane = 0; lane < lanes; ++lane) element(c + lane, lane);
-    for (; c < a.size(); ++c) element(c, 0);
+      for (std::size_t lane = 0; lane < lanes; ++lane) element(lane, c + lane);
+    for (; c < a.size(); ++c) element(0, c);
     const auto sum = [](const std::array<double, lanes>& sums) {
       return sums[0] + sums[1] + (sums[2] + sums[3]);
     };
@@ -610,7 +610,7 @@ struct HeadPart {
   std::optional<linalg::RowFactors> factors;  // nullopt if a weight is not finite
 
   explicit HeadPart(OwnedMatrix<double> given)
-      : columns(std::move(given)), squares(linalg::product_nt(columns.view(), columns.view())) {
+      : columns(std::move(given)), squares(linalg::squares(columns.view())) {
     norm = norm_from(squares);
     if (linalg::all_finite(columns.values())) factors = linalg::row_factors(columns.view(), squares);
   }
@@ -629,7 +629,7 @@ struct PartPair {
     for (std::size_t i = 0; i < a.columns.values().size(); ++i)
       difference.values()[i] -= a.columns.values()[i];
     with_a = linalg::product_nt(difference.view(), a.columns.view());
-    squares = linalg::product_nt(difference.view(), difference.view());
+    squares = linalg::squares(difference.view());
     norm = norm_from(squares);
   }
 };
