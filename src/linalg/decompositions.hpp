@@ -51,9 +51,9 @@ struct LeadingValues {
 /// The factors of a matrix a [k, d] = t u, where u [r, d] has orthonormal rows and r = min(k, d).
 struct RowFactors {
   OwnedMatrix<double> t = {};  // [k, r]
-  OwnedMatrix<double> inverse =
-      {};                      // [k, k], of t, if the condition number of a is below 1000: u = inverse a
-  OwnedMatrix<double> u = {};  // [r, d] without `inverse`: the first rank rows are a basis of the row space
+  /// The inverse of t [k, k] if the condition number of a is below 1000. Then u = inverse a is not stored.
+  OwnedMatrix<double> inverse = {};
+  OwnedMatrix<double> u = {};  // [r, d]: the first rank rows are a basis of the row space
   std::size_t rank = 0;        // numerical_rank()
 };
 

@@ -68,7 +68,7 @@ template <typename A, typename T = std::remove_const_t<A>>
   return c;
 }
 
-/// Returns a a^T for a [m, n]. Takes half the time of product_nt().
+/// Returns a a^T [m, m] for a [m, n], with half the operations of product_nt().
 [[nodiscard]] OwnedMatrix<double> squares(MatrixView<const double> a);
 
 /// Computes the same as gemm_nn, or as gemm_nt if `transpose_b` is true, with alpha = 1. Then adds `bias` [n]

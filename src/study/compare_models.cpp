@@ -1,7 +1,6 @@
 #include "study/compare_models.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <string>

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <vector>
@@ -175,6 +176,20 @@ TEST_CASE("one element that differs is found, and the head that has it") {
     CHECK(std::ranges::count(changes.weights, ChangeStatus::identical, &WeightChange::status) ==
           static_cast<std::ptrdiff_t>(changes.weights.size() - 1));
   }
+}
+
+TEST_CASE("an infinite weight makes the largest difference undefined, whatever the other rows are") {
+  const MemoryModel a = MemoryModel::golden("llama");
+  MemoryModel b = a;
+  edit(b, "model.embed_tokens.weight", [](std::vector<float>& values) {
+    for (float& value : values) value += 1;
+    values[0] = std::numeric_limits<float>::infinity();  // in the first of several tiles of rows
+  });
+  const WeightChange change = weight_of(compared(a.bound(), b.bound()), std::nullopt, "token embedding");
+  CHECK(change.shape.at(0) > 32);
+  CHECK(change.elements == change.shape.at(0) * change.shape.at(1));
+  CHECK(std::isnan(change.largest));
+  CHECK(std::isnan(change.change));
 }
 
 TEST_CASE("an update of low rank is found with its rank, weight and layer") {

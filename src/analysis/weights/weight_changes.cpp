@@ -373,7 +373,8 @@ Statuses compare_rows(Rows a, Rows b, bool matrix, WeightChange& result, Workers
     all.squares += each.squares;
     all.squares_a += each.squares_a;
     all.squares_b += each.squares_b;
-    all.largest = std::isnan(each.largest) ? each.largest : std::max(each.largest, all.largest);
+    if (!std::isnan(all.largest))
+      all.largest = std::isnan(each.largest) ? kUndefined : std::max(each.largest, all.largest);
     std::ranges::copy(each.statuses.rows, statuses.rows.begin() + static_cast<std::ptrdiff_t>(tile * kTile));
     for (std::size_t c = 0; c < a.cols; ++c)
       statuses.cols[c] = std::max(statuses.cols[c], each.statuses.cols[c]);
