@@ -299,6 +299,12 @@ class Measure {
 using Measures = std::vector<std::unique_ptr<Measure>>;
 
 /// A row of the catalogue of measures. `--measures` selects rows by name.
+/// An estimate of what a measure keeps in memory, in bytes.
+struct MeasureMemory {
+  std::uint64_t block = 0;  // for a block until its end, without its state
+  std::uint64_t study = 0;  // for the state of a whole study and its results
+};
+
 struct MeasureRow {
   std::string_view name;
   std::string_view description;
@@ -306,9 +312,12 @@ struct MeasureRow {
   std::unique_ptr<Measure> (*make)(const StudyShape& shape) = nullptr;
   /// First the metrics, which have a source and are listed in results. Then other columns of the tables.
   std::span<const Definition> definitions;
-  bool probe_only = false;         // true: processes only probe blocks; false: only blocks of the corpus
-  bool gives_evidence = false;     // returns evidence for roles; also runs on random models (--null-model)
-  std::size_t max_heads = 0;       // largest number of heads; 0: no limit
+  bool probe_only = false;      // true: processes only probe blocks; false: only blocks of the corpus
+  bool gives_evidence = false;  // returns evidence for roles; also runs on random models (--null-model)
+  std::size_t max_heads = 0;    // largest number of heads; 0: no limit
+  /// Returns the memory for a batch; null: little.
+  MeasureMemory (*memory)(const model::ModelConfig& config, std::span<const model::HeadId> heads,
+                          const input::Batch& batch) = nullptr;
   bool depends_on_order = false;   // also runs on shuffled tokens (--null-shuffle)
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
   bool on_request = false;         // removes heads, which takes long; not computed by default

@@ -42,6 +42,7 @@ struct CorpusSurvey {
   std::uint64_t weight_bytes = 0;  // largest memory for weights over all blocks
   /// Frequencies in the corpus. The trials use them even if the study uses a file; the time is the same.
   TokenFrequencies frequencies;
+  MemoryShares shares;
   /// One to five blocks for the trials: the block with the most pairs, the block with the fewest pairs per
   /// token, a probe block, the block with the fewest tokens, and the first block.
   std::vector<std::shared_ptr<const CorpusBlock>> samples;
@@ -51,7 +52,7 @@ struct CorpusSurvey {
 struct NodeMemory {
   std::uint64_t process = 0;  // program, libraries, tokenizer
   std::uint64_t weights = 0;  // weights, including the pages of the weight files that are in memory
-  std::uint64_t worker = 0;   // per worker: one block and its measures
+  std::uint64_t worker = 0;   // per worker: the blocks that it computes at a time, and their measures
   std::size_t workers = 0;
 
   [[nodiscard]] std::uint64_t node() const { return process + weights + workers * worker; }
@@ -62,6 +63,7 @@ struct StudyPlan {
   CorpusSurvey survey = {};
   std::vector<BlockTrial> trials = {};
   std::size_t trial_workers = 0;  // number of workers that ran the trials
+  std::uint64_t state_bytes = 0;  // largest size of the saved state of a block, if weights are not kept
   StudyCost cost = {};
   NodeMemory memory = {};
   NodesPlan chosen = {};
@@ -96,9 +98,11 @@ CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   return first;
 }
 
-CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progress& progress) {
+CorpusSurvey survey_corpus(const StudyInput& input, const MemoryShares& shares, std::size_t workers,
+                           Progress& progress) {
   const StudySettings& settings = input.settings;
   CorpusSurvey survey;
+  survey.shares = shares;
   constexpr std::size_t probe = 2;  // index of the probe block in `samples`
   // For each kind of CorpusSurvey::samples, the first block with the largest score, and this score.
   std::array<std::pair<std::shared_ptr<const CorpusBlock>, double>, 5> samples;
@@ -114,11 +118,15 @@ CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progre
     survey.blocks.push_back(size_of(*block));
     merge_state(survey.counts, block->counts);
     if (block->batch.sequences.empty()) continue;
-    const forward::PassFootprint footprint =
-        forward::pass_footprint(input.model, block->batch, settings.selection, needs, 1);
+    const BlockNeeds needs = needs_of(input, shares, block->batch);
+    const forward::PassFootprint& footprint = needs.pass;
     const std::uint64_t weights = footprint.resident_weights + footprint.other_weights;
     survey.weight_bytes = std::max(survey.weight_bytes, weights);
     survey.pass_bytes = std::max(survey.pass_bytes, footprint.resident() - weights);
+    if (shares.one_layer_at_a_time()) {
+      survey.blocks.back().memory = needs.memory;
+      if (!GroupSize(shares, 0, 0).add(needs.memory)) refuse_block(input, shares, workers, *block);
+    }
     const BlockSize size = survey.blocks.back();
     const auto shared = std::make_shared<const CorpusBlock>(std::move(*block));
     const auto tokens = static_cast<double>(size.tokens);
@@ -141,10 +149,11 @@ CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progre
 /// Measures the time of each block once, after a warm-up. All workers compute copies of the block at the same
 /// time, so that they slow each other down as in a study. The results are added to `state`, which must not be
 /// used afterwards. If the blocks need more than `seconds`, only the first sequences of each block (at least
-/// one) are computed. If no time is left, the remaining blocks are skipped, but never the first block.
-std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
-                                   const std::vector<std::shared_ptr<const CorpusBlock>>& blocks,
-                                   double seconds) {
+/// one) are computed. If no time is left, the remaining blocks are skipped, but never the first block. If
+/// weights are not kept, the first trial is one sequence: most of its time is that of reading the weights.
+void try_blocks(StudyPlan& plan, const StudyRun& run, StudyState& state, double seconds) {
+  const std::vector<std::shared_ptr<const CorpusBlock>>& blocks = plan.survey.samples;
+  const bool streamed = plan.survey.shares.one_layer_at_a_time();
   std::mutex adding;
   std::uint64_t next_number = 0;
   // Returns the mean processor time of the workers in seconds, while all workers compute copies of the block.
@@ -153,11 +162,13 @@ std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
     std::vector<CorpusBlock> copies(workers, block);
     for (CorpusBlock& each : copies) each.number = next_number++;  // add() rejects duplicate numbers
     std::vector<double> times(workers);
+    std::vector<std::uint64_t> states(workers);
     run.pool.run(workers, [&](std::size_t task, std::size_t) {
       const double begin = thread_seconds();
-      compute_block(run, copies[task], state, adding);
+      states[task] = compute_blocks(run, {&copies[task], 1}, streamed, state, adding);
       times[task] = thread_seconds() - begin;
     });
+    plan.state_bytes = std::max(plan.state_bytes, std::ranges::max(states));
     return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(workers);
   };
   constexpr std::uint64_t warm_up_tokens = 512;
@@ -167,17 +178,18 @@ std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
   const Clock::time_point again = Clock::now();
   (void)time(small);
   const double tokens_per_second = static_cast<double>(size_of(small).tokens) / since(again);
-  std::vector<BlockTrial> done;
+  const auto add_trial = [&](const CorpusBlock& piece) {
+    plan.trials.push_back({size_of(piece), time(piece)});
+  };
+  if (streamed) add_trial(first_of(*blocks.front(), 1));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const double left = std::max(seconds - since(begin), 0.0);
     if (i > 0 && left == 0) break;
     const double share = left / static_cast<double>(blocks.size() - i);
     constexpr double max_tokens = 1e15;  // fits in 64 bits
-    const CorpusBlock piece =
-        first_of(*blocks[i], static_cast<std::uint64_t>(std::min(share * tokens_per_second, max_tokens)));
-    done.push_back({size_of(piece), time(piece)});
+    add_trial(
+        first_of(*blocks[i], static_cast<std::uint64_t>(std::min(share * tokens_per_second, max_tokens))));
   }
-  return done;
 }
 
 /// Runs the trials and measures the memory that they need. Adds the time of loading the weights to the cost.
@@ -198,17 +210,20 @@ void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Pro
                      .frequencies = &plan.survey.frequencies,
                      .ablation = ablation ? &*ablation : nullptr};
   const Clock::time_point begin = Clock::now();
-  load_weights(run);
+  const bool streamed = plan.survey.shares.one_layer_at_a_time();
+  if (!streamed) load_weights(run);
   plan.cost.start += since(begin);
   const std::uint64_t loaded = memory_use().now;
   NodeMemory& memory = plan.memory;
-  memory.weights = std::max(plan.survey.weight_bytes * (1 + settings.null_models),
-                            loaded - std::min(loaded, memory.process));
+  if (!streamed) {
+    memory.weights = std::max(plan.survey.weight_bytes * (1 + settings.null_models),
+                              loaded - std::min(loaded, memory.process));
+  }
   reset_peak_memory();
-  plan.trials = try_blocks(run, state, plan.survey.samples, seconds);
+  try_blocks(plan, run, state, seconds);
   plan.trial_workers = trial_pool.size();
   const std::uint64_t grown = memory_use().peak - std::min(memory_use().peak, loaded);
-  memory.worker = std::max(plan.survey.pass_bytes, grown / trial_pool.size());
+  memory.worker = std::max(streamed ? 0 : plan.survey.pass_bytes, grown / trial_pool.size());
   memory.workers = pool.size();
 }
 
@@ -244,6 +259,7 @@ Record document_head(const StudyPlan& plan) {
                                 {"batch_tokens", settings.corpus.batch_tokens},
                                 {"max_length", analysis::cell_of(settings.corpus.max_length)},
                                 {"stride", analysis::cell_of(settings.corpus.stride)},
+                                {"memory", plan.input.memory == 0 ? Cell() : count_cell(plan.input.memory)},
                                 {"null_model", settings.null_models},
                                 {"null_shuffle", settings.null_shuffles}}}},
            {"summary", Record{{{"nodes", plan.chosen.nodes},
@@ -258,7 +274,8 @@ Record document_head(const StudyPlan& plan) {
                               {"worker", memory.worker},
                               {"workers", memory.workers},
                               {"node", memory.node()}}}},
-           {"cost", Record{{{"token", rounded(cost.law.token)},
+           {"cost", Record{{{"group", rounded(cost.law.group)},
+                            {"token", rounded(cost.law.token)},
                             {"pair", rounded(cost.law.pair)},
                             {"probe_token", rounded(cost.law.probe_token)},
                             {"deviation", rounded(cost.law.deviation)},
@@ -296,6 +313,11 @@ void add_head_lines(const StudyPlan& plan, Results& results) {
       "Cost      {:.3g} ms per token, {:.3g} ns per pair of tokens (trials: {}, largest deviation: {:.0f} %)",
       1e3 * plan.cost.law.token, 1e9 * plan.cost.law.pair, plan.trials.size(),
       100 * plan.cost.law.deviation));
+  if (plan.survey.shares.one_layer_at_a_time())
+    add(
+        fmt::format("Weights   one layer at a time (--memory); a thread reads all layers once for a group of "
+                    "blocks, in {}",
+                    duration(plan.cost.law.group)));
   add(fmt::format("Each node {} to start, {} to read the corpus", duration(plan.cost.start),
                   duration(plan.cost.read)));
   add(fmt::format("Nodes     suggested: {}, the largest tried number with an efficiency of at least {:.0f} %",
@@ -316,7 +338,7 @@ Results results_of(const StudyPlan& plan) {
                        rounded(choice.blocks_per_worker)});
   }
   for (const BlockTrial& trial : plan.trials) {
-    const double law = plan.cost.law.seconds(trial.size);
+    const double law = plan.cost.law.group + plan.cost.law.seconds(trial.size);
     trials.push_back({count_cell(trial.size.number), text_cell(trial.size.probe ? "probe" : "corpus"),
                       count_cell(trial.size.tokens), count_cell(trial.size.pairs), rounded(trial.seconds),
                       rounded(law), rounded(law / trial.seconds - 1)});
@@ -347,12 +369,12 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   // Every shard hashes the weights and the corpus on one thread (begin_study()).
   const double opened = since(request.begin);
   Pool alone(1);
-  (void)study_identity(settings, input.model, alone);
+  (void)study_identity(settings, input.model, alone, input.memory > 0);
   plan.cost.start = since(request.begin);
   StudyState state(plain_header(settings, input.model));
-  forward::Needs needs;
-  for (const auto& measure : state.make_block_measures().own) needs |= measure->needs();
-  plan.survey = survey_corpus(input, needs, progress);
+  const MemoryShares shares = share_memory(input, pool.size(), plan.memory.process);
+  if (shares.one_layer_at_a_time()) plan.memory.process = shares.used;
+  plan.survey = survey_corpus(input, shares, pool.size(), progress);
   plan.cost.read = plan.survey.read_seconds;
   // If a measure needs frequencies, each shard also reads the corpus to count the tokens, at the same time if
   // it has two threads.
@@ -360,9 +382,11 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
     plan.cost.start = pool.size() > 1 ? std::max(plan.cost.start, opened + plan.survey.read_seconds)
                                       : plan.cost.start + plan.survey.read_seconds;
   measure(plan, state, request.seconds, pool, progress);
-  plan.cost.law = fit_cost_law(plan.trials);
-  const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers);
+  plan.cost.law = fit_cost_law(plan.trials, shares.one_layer_at_a_time());
+  const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers, shares, plan.state_bytes);
   plan.shards = planner.shards(request.nodes);
+  for (const ShardPlan& shard : plan.shards)
+    plan.memory.worker = std::max(plan.memory.worker, shard.worker_bytes);
   plan.chosen = planner.nodes(request.nodes);
   plan.suggested = planner.suggested_nodes();
   std::set<std::size_t> counts = {request.nodes, plan.suggested};
@@ -371,18 +395,27 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   return results_of(plan);
 }
 
-CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
-  if (std::ranges::all_of(trials, [](const BlockTrial& trial) { return trial.size.probe; }))
-    throw std::logic_error("the cost law needs a trial of the corpus");
-  // Sums over the trials for the normal equations of the fit, of tokens per second and pairs per second.
+CostLaw fit_cost_law(std::span<const BlockTrial> trials, bool groups) {
+  const BlockTrial* fewest = nullptr;
+  for (const BlockTrial& trial : trials) {
+    if (!trial.size.probe && (fewest == nullptr || trial.size.tokens < fewest->size.tokens)) fewest = &trial;
+  }
+  if (fewest == nullptr) throw std::logic_error("the cost law needs a trial of the corpus");
+  const BlockTrial base = groups ? *fewest : BlockTrial();
+  // Sums over the trials for the normal equations of the fit, of tokens per second and pairs per second. The
+  // base is subtracted from each trial; `share` is the rest of its time.
   double tokens = 0, pairs = 0;  // right-hand side
   double tokens_tokens = 0, tokens_pairs = 0, pairs_pairs = 0;
+  const auto difference = [](std::uint64_t a, std::uint64_t b) {
+    return static_cast<double>(a) - static_cast<double>(b);
+  };
   for (const BlockTrial& trial : trials) {
     if (trial.size.probe) continue;
-    const double t = static_cast<double>(trial.size.tokens) / trial.seconds;
-    const double p = static_cast<double>(trial.size.pairs) / trial.seconds;
-    tokens += t;
-    pairs += p;
+    const double t = difference(trial.size.tokens, base.size.tokens) / trial.seconds;
+    const double p = difference(trial.size.pairs, base.size.pairs) / trial.seconds;
+    const double share = 1 - base.seconds / trial.seconds;
+    tokens += t * share;
+    pairs += p * share;
     tokens_tokens += t * t;
     tokens_pairs += t * p;
     pairs_pairs += p * p;
@@ -399,57 +432,83 @@ CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
   }
   if (law.token < 0) {
     law.token = 0;
-    law.pair = pairs / pairs_pairs;
+    law.pair = std::max(pairs / pairs_pairs, 0.0);
   } else if (!separable || law.pair < 0) {
-    law.token = tokens / tokens_tokens;
+    law.token = tokens_tokens > 0 ? std::max(tokens / tokens_tokens, 0.0) : 0;
     law.pair = 0;
   }
+  if (groups) law.group = std::max(base.seconds - law.seconds(base.size), 0.0);
   law.probe_token = law.token;
   for (const BlockTrial& trial : trials) {
     if (trial.size.probe) {
-      law.probe_token = trial.seconds / static_cast<double>(trial.size.tokens);
+      law.probe_token = std::max(trial.seconds - law.group, 0.0) / static_cast<double>(trial.size.tokens);
     } else {
-      law.deviation = std::max(law.deviation, std::abs(law.seconds(trial.size) / trial.seconds - 1));
+      law.deviation =
+          std::max(law.deviation, std::abs((law.group + law.seconds(trial.size)) / trial.seconds - 1));
     }
   }
   return law;
 }
 
-ShardPlanner::ShardPlanner(std::span<const BlockSize> blocks, const StudyCost& cost, std::size_t threads)
-    : blocks_(blocks), cost_(cost), threads_(threads) {
+ShardPlanner::ShardPlanner(std::span<const BlockSize> blocks, const StudyCost& cost, std::size_t threads,
+                           const MemoryShares& shares, std::uint64_t state_bytes)
+    : blocks_(blocks), cost_(cost), threads_(threads), shares_(shares), state_bytes_(state_bytes) {
   double tokens = 0;
   for (const BlockSize& block : blocks) {
     if (!block.probe) tokens += static_cast<double>(block.tokens);
-    read_until_.push_back(tokens);
+    tokens_until_.push_back(tokens);
   }
-  for (double& each : read_until_) each = tokens > 0 ? each * cost.read / tokens : 0;
+  for (const double until : tokens_until_) read_until_.push_back(tokens > 0 ? until * cost.read / tokens : 0);
   alone_ = shard(0, 1).seconds;
 }
 
 ShardPlan ShardPlanner::shard(std::size_t index, std::size_t count) const {
-  ShardPlan plan;
-  std::vector<double> free_at(threads_, 0.0);  // time at which each worker is free, in seconds
-  double read = 0;                             // time spent on reading the corpus so far, in seconds
-  double reader_free_at = 0;
-  const auto take = [&](double read_until, double computing) {
-    const auto first = std::ranges::min_element(free_at);
-    reader_free_at = std::max(*first, reader_free_at) + (read_until - read);
-    *first = reader_free_at + computing;
-    read = read_until;
+  struct PlannedWorker {
+    double free_at = 0;             // seconds
+    std::uint64_t state_bytes = 0;  // 0 before its first group
   };
-  for (std::size_t i = index; i < blocks_.size(); i += count) {
-    const BlockSize& block = blocks_[i];
-    const double computing = cost_.law.seconds(block);
-    take(read_until_[i], computing);
-    ++plan.blocks;
+  ShardPlan plan;
+  std::vector<PlannedWorker> workers(threads_);
+  double read = 0;  // time spent on reading the corpus so far, in seconds
+  double reader_free_at = 0;
+  const auto read_to = [&](double until, const PlannedWorker& worker) {
+    reader_free_at = std::max(worker.free_at, reader_free_at) + (until - read);
+    read = until;
+  };
+  const auto first_free = [&]() -> PlannedWorker& {
+    return *std::ranges::min_element(workers, {}, &PlannedWorker::free_at);
+  };
+  for (std::size_t next = index; next < blocks_.size();) {
+    PlannedWorker& worker = first_free();
+    const double left = tokens_until_.back() - tokens_until_[next];
+    GroupSize group(
+        shares_, worker.state_bytes,
+        blocks_[next].probe ? kUsualRows : fair_rows(left / static_cast<double>(count), threads_));
+    double computing = cost_.law.group;
+    std::size_t last = next;
+    while (next < blocks_.size() && group.add(blocks_[next].memory)) {
+      const BlockSize& block = blocks_[next];
+      last = next;
+      next += count;
+      computing += cost_.law.seconds(block);
+      ++plan.blocks;
+      if (!block.probe) {
+        plan.sentences += block.sentences;
+        plan.tokens += block.tokens;
+        plan.pairs += block.pairs;
+      }
+      if (group.full()) break;
+    }
+    read_to(read_until_[last], worker);
+    worker.free_at = reader_free_at + computing;
+    worker.state_bytes = state_bytes_;
     plan.cpu_seconds += computing;
-    if (block.probe) continue;
-    plan.sentences += block.sentences;
-    plan.tokens += block.tokens;
-    plan.pairs += block.pairs;
+    if (shares_.one_layer_at_a_time()) plan.worker_bytes = std::max(plan.worker_bytes, group.bytes());
   }
-  take(read_until_.empty() ? 0 : read_until_.back(), 0);
-  plan.seconds = cost_.start + std::ranges::max(free_at);
+  PlannedWorker& worker = first_free();
+  read_to(read_until_.empty() ? 0 : read_until_.back(), worker);
+  worker.free_at = reader_free_at;
+  plan.seconds = cost_.start + std::ranges::max(workers, {}, &PlannedWorker::free_at).free_at;
   plan.cpu_seconds += cost_.start + cost_.read;
   return plan;
 }

@@ -10,6 +10,7 @@
 #include "base/pool.hpp"
 #include "base/progress.hpp"
 #include "results/results.hpp"
+#include "study/block_groups.hpp"
 #include "study/run_study.hpp"
 
 namespace attnctl::study {
@@ -21,6 +22,7 @@ struct BlockSize {
   std::uint64_t tokens = 0;     // tokens of all sequences
   std::uint64_t pairs = 0;      // sum of tokens^2 over the sequences
   bool probe = false;           // true for a block of the probe, which has no sentences
+  BlockMemory memory = {};      // set if a worker keeps the weights of one layer at a time
 };
 
 /// The measured processor time of one worker for a block or for the first sequences of a block.
@@ -29,14 +31,18 @@ struct BlockTrial {
   double seconds = 0;
 };
 
-/// A linear cost model: seconds per token and per pair. `token` is mostly the cost of the products with model
-/// weights, `pair` the cost of the patterns. Probe blocks have their own cost: other measures process them.
+/// A linear cost model: seconds per token, per pair and per group of blocks. `token` is mostly the cost of
+/// the products with model weights, `pair` the cost of the patterns. Probe blocks have their own cost: other
+/// measures process them.
 struct CostLaw {
+  /// Reading the weights of all layers for one group; 0 if they stay in memory.
+  double group = 0;
   double token = 0;
   double pair = 0;
   double probe_token = 0;
   double deviation = 0;  // largest |predicted / measured seconds - 1| over the trials with corpus blocks
 
+  /// Returns the seconds of a block, without those of its group.
   [[nodiscard]] double seconds(const BlockSize& size) const {
     const auto tokens = static_cast<double>(size.tokens);
     return size.probe ? probe_token * tokens : token * tokens + pair * static_cast<double>(size.pairs);
@@ -45,9 +51,10 @@ struct CostLaw {
 
 /// Fits the cost model to the trials with corpus blocks: minimises the sum of the squares of (predicted /
 /// measured seconds - 1). Sets `token` or `pair` to 0 if it would be negative, and `pair` to 0 if the trials
-/// do not determine it. Without a probe trial, probe_token equals token. Throws std::logic_error without a
-/// corpus block.
-[[nodiscard]] CostLaw fit_cost_law(std::span<const BlockTrial> trials);
+/// do not determine it. If `groups` is true, also sets CostLaw::group: the law then fits the differences from
+/// the trial with the fewest tokens, and the rest of its time is `group`. Without a probe trial, probe_token
+/// equals token. Throws std::logic_error without a corpus block.
+[[nodiscard]] CostLaw fit_cost_law(std::span<const BlockTrial> trials, bool groups = false);
 
 /// The cost of a study, in seconds.
 struct StudyCost {
@@ -64,8 +71,9 @@ struct ShardPlan {
   std::uint64_t sentences = 0;
   std::uint64_t tokens = 0;
   std::uint64_t pairs = 0;
-  double seconds = 0;      // wall time
-  double cpu_seconds = 0;  // sum over the workers of the shard
+  double seconds = 0;              // wall time
+  double cpu_seconds = 0;          // sum over the workers of the shard
+  std::uint64_t worker_bytes = 0;  // estimated memory of a worker for its largest group; 0 if weights stay
 };
 
 /// The expected cost on a given number of nodes.
@@ -79,13 +87,14 @@ struct NodesPlan {
 };
 
 /// Predicts the time of the shards of a study on nodes with `threads` workers. The first free worker takes
-/// the next block. Only one worker reads the corpus at a time.
+/// the next block, or group of blocks. Only one worker reads the corpus at a time.
 class ShardPlanner {
  public:
   static constexpr double kLeastEfficiency = 0.7;
 
-  /// `blocks` is borrowed.
-  ShardPlanner(std::span<const BlockSize> blocks, const StudyCost& cost, std::size_t threads);
+  /// `blocks` is borrowed. `state_bytes` is the largest size of the saved state of a block.
+  ShardPlanner(std::span<const BlockSize> blocks, const StudyCost& cost, std::size_t threads,
+               const MemoryShares& shares = {}, std::uint64_t state_bytes = 0);
 
   [[nodiscard]] std::vector<ShardPlan> shards(std::size_t nodes) const {
     std::vector<ShardPlan> plans;
@@ -104,8 +113,11 @@ class ShardPlanner {
   std::span<const BlockSize> blocks_;
   StudyCost cost_;
   std::size_t threads_;
-  std::vector<double> read_until_;  // seconds of reading the corpus up to the end of each block
-  double alone_ = 0;                // seconds with one shard
+  MemoryShares shares_;
+  std::uint64_t state_bytes_;
+  std::vector<double> tokens_until_;  // tokens of the corpus up to the end of each block
+  std::vector<double> read_until_;    // seconds of reading the corpus up to the end of each block
+  double alone_ = 0;                  // seconds with one shard
 };
 
 /// The columns of the tables of a plan.
@@ -141,7 +153,8 @@ struct PlanRequest {
 
 /// Reads the corpus, measures the time of some blocks, and divides the study among nodes, each of which has
 /// as many threads as the pool. The trials use at most one thread per core that this process may use. Times
-/// and ratios in the results are rounded to four significant digits.
+/// and ratios in the results are rounded to four significant digits. Throws Error(limit) if a block needs
+/// more memory than StudyInput::memory.
 [[nodiscard]] Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool,
                                  Progress& progress);
 

@@ -21,6 +21,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
+#include "study/block_groups.hpp"
 
 namespace attnctl::study {
 namespace {
@@ -152,67 +153,6 @@ class BlocksObserver final : public forward::Observer {
   forward::Needs needs_ = {.patterns = false};
 };
 
-/// What a worker may use if the weights of all layers do not fit into memory.
-struct StreamingPlan {
-  std::uint64_t of_worker = 0;  // bytes; 0: the weights stay in memory
-  std::uint64_t used = 0;       // bytes that the process needs apart from the workers
-  std::uint64_t usual = 0;      // bytes that a worker needs for a block of the usual length
-};
-/// A worker reads the weights of a layer for at least this number of rows, if the memory suffices. More than
-/// kMostRows would hardly save time, and an interrupt would lose more work.
-constexpr std::size_t kFewestRows = 64, kMostRows = 2048;
-constexpr std::uint64_t kStateCopies = 4;  // a measure holds more than its saved state
-
-struct StreamedWorker {
-  std::optional<CorpusBlock> left;  // the next block, which did not fit into the group before
-  std::uint64_t state_bytes = 0;    // of the block with the largest state so far
-};
-
-std::size_t rows_of(const CorpusBlock& block) {
-  std::size_t rows = 0;
-  for (const input::Sequence& sequence : block.batch.sequences) rows += sequence.queries();
-  return std::max<std::size_t>(rows, 1);
-}
-
-/// Throws the Error(limit) for a block for which a worker needs `bytes`.
-[[noreturn]] void refuse_block(const StudyRun& run, const StreamingPlan& plan, const CorpusBlock& block,
-                               std::uint64_t bytes) {
-  constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
-  const std::uint64_t enough = plan.used + std::max(bytes, plan.usual) * run.pool.size() + 4 * mebibyte;
-  fail(Status::limit,
-       "--memory: {} bytes are too few, {}M is enough for the block that begins with {}; you can also use "
-       "fewer --threads, or shorten sentences with --max-length",
-       run.input.memory, (enough + mebibyte - 1) / mebibyte, escaped(block.batch.sequences.front().id));
-}
-
-forward::PassFootprint footprint_of(const StudyRun& run, const input::Batch& batch) {
-  forward::Needs needs{.patterns = false};
-  const StudySettings& settings = run.input.settings;
-  const StudyHeader header = plain_header(settings, run.input.model);
-  for (const auto& measure : make_measures(settings.measures, header.shape)) needs |= measure->needs();
-  return forward::pass_footprint(run.input.model, batch, settings.selection, needs, 1);
-}
-
-/// Decides from blocks of the usual length whether the weights stay in memory.
-StreamingPlan plan_streaming(const StudyRun& run) {
-  const std::uint64_t limit = run.input.memory;
-  if (limit == 0) return {};
-  const StudySettings& settings = run.input.settings;
-  constexpr std::uint64_t program = std::uint64_t{20} << 20U;  // code and buffers that are not loaded yet
-  const std::uint64_t used = saturating_sum(memory_use().now, program);
-  const std::uint64_t left = limit - std::min(limit, used);
-  input::Batch usual;
-  usual.sequences.emplace_back().ids.assign(
-      std::min(settings.corpus.batch_tokens, run.input.model.config().max_positions.value_or(1U << 20U)), 0);
-  const forward::PassFootprint pass = footprint_of(run, usual);
-  const std::uint64_t weights = saturating_sum(pass.resident_weights, pass.other_weights);
-  const std::uint64_t block = pass.resident() - weights;
-  if (saturating_sum(weights, saturating_product<std::uint64_t>(run.pool.size(), block)) <= left) return {};
-  return {.of_worker = std::max<std::uint64_t>(left / run.pool.size(), 1),
-          .used = used,
-          .usual = pass.streamed(pass.block_rows)};
-}
-
 }  // namespace
 
 StudyIdentity study_identity(const StudySettings& settings, const model::Model& model, Pool& pool,
@@ -326,13 +266,10 @@ void require_streamable(const StudySettings& settings) {
     fail(Status::usage, "--memory: random models (--null-model) need all weights; leave one of the two out");
 }
 
-namespace {
-
-/// Computes some blocks and adds their results to the state. If `streamed_rows` is not 0, computes each layer
-/// for all of them before the next layer, and releases the weights of the layer. Returns the largest number
-/// of bytes of the state of a block.
-std::uint64_t compute_blocks(const StudyRun& run, std::span<const CorpusBlock> blocks,
-                             std::size_t streamed_rows, StudyState& state, std::mutex& adding) {
+std::uint64_t compute_blocks(const StudyRun& run, std::span<const CorpusBlock> blocks, bool streamed,
+                             StudyState& state, std::mutex& adding) {
+  std::size_t streamed_rows = 0;
+  for (const CorpusBlock& block : blocks) streamed_rows += streamed ? rows_of(block.batch) : 0;
   const StudyHeader& header = state.header();
   std::vector<StudyMeasures> measures;
   {
@@ -395,7 +332,7 @@ std::uint64_t compute_blocks(const StudyRun& run, std::span<const CorpusBlock> b
   if (blocks.size() > 1 && !warnings.list().empty()) {  // each block has its own warnings
     std::uint64_t largest = 0;
     for (const CorpusBlock& block : blocks)
-      largest = std::max(largest, compute_blocks(run, {&block, 1}, streamed_rows, state, adding));
+      largest = std::max(largest, compute_blocks(run, {&block, 1}, streamed, state, adding));
     return largest;
   }
   Warnings ignored;  // shuffled tokens and random weights cause warnings that say nothing about the study
@@ -424,7 +361,7 @@ std::uint64_t compute_blocks(const StudyRun& run, std::span<const CorpusBlock> b
          all_of([&](const StudyMeasures& one) -> const Measures& { return one.nulls[i]; }), ignored);
   const std::string kernel = fmt::format("{}/{}", linalg::blas_kernel(), linalg::kernels().name);
   std::uint64_t largest = 0;
-  for (std::size_t b = 0; streamed_rows > 0 && b < blocks.size(); ++b) {
+  for (std::size_t b = 0; streamed && b < blocks.size(); ++b) {
     StateWriter written;
     for (const Measure* const measure : measures[b].all()) measure->save(written);
     largest = std::max<std::uint64_t>(largest, written.bytes().size());
@@ -434,21 +371,98 @@ std::uint64_t compute_blocks(const StudyRun& run, std::span<const CorpusBlock> b
   return largest;
 }
 
+namespace {
+
+/// What a worker keeps between two groups of blocks.
+struct BlockWorker {
+  std::optional<CorpusBlock> left = {};  // the next block, which did not fit into the group before
+  std::uint64_t state_bytes = 0;         // of the block with the largest state so far
+};
+
+/// Hands out the blocks of a shard that are not done yet to workers on several threads.
+class BlockQueue {
+ public:
+  /// References are borrowed. `adding` guards the state.
+  BlockQueue(const StudyRun& run, const MemoryShares& shares, const StudyState& state, std::mutex& adding)
+      : run_(run),
+        shares_(shares),
+        state_(state),
+        adding_(adding),
+        blocks_(run.input.settings.corpus, run.input.model, run.input.vocabulary, run.input.encoder),
+        all_bytes_(corpus_bytes(run.input.settings.corpus)) {}
+
+  /// Returns the blocks that a worker computes together: one, if the weights stay in memory or the size of
+  /// the state of a block is not known yet; empty at the end. Throws Error(limit) if a block needs too much
+  /// memory.
+  [[nodiscard]] std::vector<CorpusBlock> take_group(BlockWorker& worker) {
+    std::vector<CorpusBlock> group;
+    GroupSize size(shares_, worker.state_bytes, rows_of_next_group());
+    while (auto block = worker.left ? std::exchange(worker.left, std::nullopt) : take()) {
+      BlockMemory memory;
+      if (shares_.one_layer_at_a_time()) memory = needs_of(run_.input, shares_, block->batch).memory;
+      if (!size.add(memory)) {
+        if (group.empty()) refuse_block(run_.input, shares_, run_.pool.size(), *block);
+        worker.left = std::move(block);
+        break;
+      }
+      group.push_back(std::move(*block));
+      if (size.full()) break;
+    }
+    return group;
+  }
+  /// No worker gets another block.
+  void stop() {
+    const std::lock_guard lock(reading_);
+    ended_ = true;
+  }
+  /// For after the last block: the number of blocks of all shards, and CorpusBlocks::tokens_hash().
+  [[nodiscard]] std::uint64_t blocks_read() const { return blocks_read_; }
+  [[nodiscard]] std::uint64_t tokens_hash() const { return blocks_.tokens_hash(); }
+
+ private:
+  [[nodiscard]] std::optional<CorpusBlock> take() {
+    const std::lock_guard lock(reading_);
+    while (!ended_) {
+      throw_if_interrupted();
+      ended_ = true;  // remains true after an error, so that the other workers stop reading
+      run_.progress.reach(blocks_.bytes());  // of the blocks that were taken before
+      auto block = blocks_.next();
+      if (!block) break;
+      ended_ = false;
+      ++blocks_read_;
+      if (!run_.shard.has(block->number)) continue;
+      rows_read_ += rows_of(block->batch);
+      const std::lock_guard state_lock(adding_);
+      if (!state_.done().contains(block->number)) return block;
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::size_t rows_of_next_group() {
+    const std::lock_guard lock(reading_);
+    const std::uint64_t bytes = blocks_.bytes();
+    if (all_bytes_ <= bytes || bytes == 0) return kUsualRows;  // standard input, or the probe
+    const double left = static_cast<double>(all_bytes_ - bytes) / static_cast<double>(bytes);
+    return fair_rows(static_cast<double>(rows_read_) * left, run_.pool.size());
+  }
+
+  const StudyRun& run_;
+  const MemoryShares& shares_;
+  const StudyState& state_;
+  std::mutex& adding_;
+  std::mutex reading_;  // guards the members below
+  CorpusBlocks blocks_;
+  std::uint64_t all_bytes_, blocks_read_ = 0, rows_read_ = 0;
+  bool ended_ = false;
+};
+
 }  // namespace
 
-void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {
-  compute_blocks(run, {&corpus, 1}, 0, state, adding);
-}
-
 void run_study(const StudyRun& run, StudyState& state) {
-  const StreamingPlan streaming = plan_streaming(run);
-  if (streaming.of_worker == 0) load_weights(run);
   const StudyInput& input = run.input;
-  std::mutex reading;  // guards the next four variables
-  CorpusBlocks blocks(input.settings.corpus, input.model, input.vocabulary, input.encoder);
-  std::uint64_t blocks_read = 0, rows_read = 0;
-  bool ended = false;
+  const MemoryShares shares = share_memory(input, run.pool.size(), memory_use().now);
+  if (!shares.one_layer_at_a_time()) load_weights(run);
   std::mutex adding;  // guards the state and next_checkpoint
+  BlockQueue blocks(run, shares, state, adding);
   const auto between =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.checkpoint_seconds));
   Clock::time_point next_checkpoint = Clock::now() + between;
@@ -461,71 +475,12 @@ void run_study(const StudyRun& run, StudyState& state) {
     state.write(out);
     out.commit();
   };
-  // Returns the next block of this shard that is not done yet.
-  const auto take = [&]() -> std::optional<CorpusBlock> {
-    const std::lock_guard lock(reading);
-    while (!ended) {
-      throw_if_interrupted();
-      ended = true;  // remains true after an error, so that the other workers stop reading
-      run.progress.reach(blocks.bytes());  // of the blocks that were taken before
-      auto block = blocks.next();
-      if (!block) break;
-      ended = false;
-      ++blocks_read;
-      rows_read += rows_of(*block);
-      if (!run.shard.has(block->number)) continue;
-      const std::lock_guard state_lock(adding);
-      if (!state.done().contains(block->number)) return block;
-    }
-    return std::nullopt;
-  };
-  // Returns the rows that a worker should compute together, so that all workers have work until the end.
-  const std::uint64_t all_bytes = corpus_bytes(input.settings.corpus);
-  const auto fair_rows = [&] {
-    const std::lock_guard lock(reading);
-    const std::uint64_t bytes = blocks.bytes();
-    if (all_bytes <= bytes || bytes == 0) return kMostRows / 4;  // standard input, or the probe
-    const double left = static_cast<double>(all_bytes - bytes) / static_cast<double>(bytes);
-    const double share = static_cast<double>(rows_read) * left / static_cast<double>(2 * run.pool.size());
-    return static_cast<std::size_t>(std::clamp(share, double{kFewestRows}, double{kMostRows}));
-  };
-  // Returns the blocks that a worker computes together: one, if the weights stay in memory or the size of the
-  // state of a block is not known yet; empty at the end.
-  const auto take_group = [&](StreamedWorker& worker) {
-    std::vector<CorpusBlock> group;
-    std::uint64_t fixed = 0;
-    std::size_t rows = 0;
-    const std::size_t most = worker.state_bytes == 0 ? 0 : fair_rows();
-    while (auto block = worker.left ? std::exchange(worker.left, std::nullopt) : take()) {
-      rows += rows_of(*block);
-      if (streaming.of_worker > 0) {
-        const forward::PassFootprint pass = footprint_of(run, block->batch);
-        fixed = std::max(fixed, pass.streamed(0) - pass.row * pass.block_rows);
-        const std::uint64_t needed = saturating_sum(
-            fixed, saturating_product<std::uint64_t>(pass.row, std::max(rows, pass.block_rows)));
-        if (needed > streaming.of_worker && group.empty()) refuse_block(run, streaming, *block, needed);
-        const std::uint64_t with_states = saturating_sum(
-            needed, saturating_product<std::uint64_t>(kStateCopies * worker.state_bytes, group.size() + 1));
-        if (!group.empty() && (with_states > streaming.of_worker || rows > most)) {
-          worker.left = std::move(block);
-          break;
-        }
-      }
-      group.push_back(std::move(*block));
-      if (rows >= most) break;
-    }
-    return group;
-  };
   // Computes blocks until no blocks are left. If a worker throws, the other workers take no more blocks.
   const auto work = [&](std::size_t /*task*/, std::size_t /*worker*/) {
     try {
-      StreamedWorker worker;
-      for (auto group = take_group(worker); !group.empty(); group = take_group(worker)) {
-        std::size_t streamed_rows = 0;
-        if (streaming.of_worker > 0) {
-          for (const CorpusBlock& block : group) streamed_rows += rows_of(block);
-        }
-        const std::uint64_t largest = compute_blocks(run, group, streamed_rows, state, adding);
+      BlockWorker worker;
+      for (auto group = blocks.take_group(worker); !group.empty(); group = blocks.take_group(worker)) {
+        const std::uint64_t largest = compute_blocks(run, group, shares.one_layer_at_a_time(), state, adding);
         worker.state_bytes = std::max(worker.state_bytes, largest);
         const std::lock_guard lock(adding);
         if (!run.checkpoint || Clock::now() < next_checkpoint) continue;
@@ -533,8 +488,7 @@ void run_study(const StudyRun& run, StudyState& state) {
         next_checkpoint = Clock::now() + between;
       }
     } catch (...) {
-      const std::lock_guard lock(reading);
-      ended = true;
+      blocks.stop();
       throw;
     }
   };
@@ -549,7 +503,7 @@ void run_study(const StudyRun& run, StudyState& state) {
   require_versions(input.settings.corpus);
   Warnings of_texts;
   input.encoder.checks.warn(of_texts);
-  state.end_corpus(blocks_read, blocks.tokens_hash(), of_texts.list());
+  state.end_corpus(blocks.blocks_read(), blocks.tokens_hash(), of_texts.list());
   write_checkpoint();
 }
 

@@ -114,9 +114,12 @@ struct StudyRun {
 /// needs more memory than StudyInput::memory.
 void run_study(const StudyRun& run, StudyState& state);
 
-/// Computes one block and adds its results to the state. `adding` guards the state: threads that share a
-/// state must pass the same mutex. Call load_weights() first.
-void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding);
+/// Computes some blocks and adds their results to the state. If `streamed` is true, computes each layer for
+/// all of them before the next layer, then releases the weights of the layer, and returns the largest number
+/// of bytes of the saved state of a block; otherwise returns 0. Call load_weights() first if it is false.
+/// `adding` guards the state: threads that share a state must pass the same mutex.
+std::uint64_t compute_blocks(const StudyRun& run, std::span<const CorpusBlock> blocks, bool streamed,
+                             StudyState& state, std::mutex& adding);
 /// Throws Error(usage) if StudyInput::memory is set, but the study needs all weights at once.
 void require_streamable(const StudySettings& settings);
 void load_weights(const StudyRun& run);

@@ -448,13 +448,7 @@ TEST_CASE("the changes of metrics and predictions are those of the commands for 
 
 TEST_CASE("heads of models with different shapes are compared by what they do") {
   const TempDir folder;
-  MemoryModel half = MemoryModel::read(kLlama).patched(R"({"num_hidden_layers": 2})");
-  std::erase_if(half.tensors, [](const auto& tensor) {
-    return tensor.first.starts_with("model.layers.2.") || tensor.first.starts_with("model.layers.3.");
-  });
-  half.write(folder.path());
-  for (const char* const file : {"tokenizer.json", "tokenizer_config.json"})
-    std::filesystem::copy_file(std::filesystem::path(kLlama) / file, folder.path() / file);
+  MemoryModel::read(kLlama).with_layers(2).write_with_tokenizer(folder.path(), kLlama);
   const std::string small = folder.path().string(), large = kLlama;
   const Words options = {
       "--input", ATTNCTL_SOURCE_DIR "/data/sentences.txt", "--measures", "metrics", "--format", "json"};

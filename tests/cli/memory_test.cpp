@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "support/memory_checkpoint.hpp"
 #include "support/run.hpp"
 #include "support/sanitized.hpp"
 #include "support/temp_dir.hpp"
@@ -110,6 +111,17 @@ TEST_CASE("a study under --memory gives the same bytes, also with many blocks in
       check_bounded({"study", model, "--input", "data/treebank.conllu", "--null-shuffle", "1", "--threads",
                      threads, "--format", "json"});
     }
+  }
+}
+
+TEST_CASE("a study whose weights do not fit into --memory gives the same bytes from one layer at a time") {
+  attnctl::test::TempDir folder;
+  attnctl::test::MemoryModel::read("data/tiny-llama")
+      .with_layers(48)
+      .write_with_tokenizer(folder.path(), "data/tiny-llama");
+  for (const char* const threads : {"1", "3"}) {
+    check_bounded({"study", folder.path().string(), "--input", "data/treebank.conllu", "--null-shuffle", "1",
+                   "--threads", threads, "--format", "json"});
   }
 }
 

@@ -6,7 +6,9 @@
 
 #include "cli/commands.hpp"
 #include "support/json_schema.hpp"
+#include "support/memory_checkpoint.hpp"
 #include "support/run.hpp"
+#include "support/sanitized.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
@@ -98,6 +100,47 @@ TEST_CASE("the cost law predicts the cost of a larger corpus") {
     const double all = computed + cost["read"].get<double>() + cost["start"].get<double>();
     CHECK(document["summary"]["cpu_seconds"].get<double>() == doctest::Approx(all).epsilon(0.01));
   }
+}
+
+TEST_CASE("a plan with --memory says what a study needs that keeps the weights of one layer at a time") {
+  const TempDir folder;
+  const std::string llama = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
+  MemoryModel::read(llama).with_layers(48).write_with_tokenizer(folder.path(), llama);
+  const auto run_with = [&](const std::string& command, const std::string& memory, const Words& more = {}) {
+    Words words = {command,     folder.path().string(),
+                   "--input",   ATTNCTL_SOURCE_DIR "/data/treebank.conllu",
+                   "--threads", "2",
+                   "--memory",  memory};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_attnctl(words);
+  };
+  const RunResult refused = run_with("plan", "1M");
+  CHECK(refused.status == 5);
+  CHECK(refused.out.empty());
+  const std::string before = "too few, ";
+  const std::size_t begin = refused.err.find(before) + before.size();
+  const std::string enough = refused.err.substr(begin, refused.err.find('M', begin) + 1 - begin);
+  CAPTURE(refused.err);
+  const Words quick = {"--seconds", "0.5", "--format", "json", "--quiet"};
+  const RunResult done = run_with("plan", enough, quick);
+  CAPTURE(done.err);
+  REQUIRE(done.status == 0);
+  const json document = json::parse(done.out);
+  CHECK(schema_breaches(json::parse(cli::schema_text("plan")), document) == Words{});
+  const auto limit = std::stoull(enough) << 20U;
+  CHECK(document["settings"]["memory"] == limit);
+  CHECK(document["cost"]["group"] > 0);
+  CHECK(document["memory"]["weights"] == 0);
+  CHECK(document["memory"]["worker"] > 0);
+  if (!kSanitized) {
+    CHECK(document["memory"]["node"] <= limit);
+    CHECK(done.peak_bytes <= limit);
+  }
+  const json free = json::parse(run_with("plan", "2G", quick).out);  // all weights fit
+  CHECK(free["cost"]["group"] == 0);
+  CHECK(free["memory"]["weights"] > 0);
+  CHECK(free["shards"][0]["blocks"] == document["shards"][0]["blocks"]);
+  CHECK(run_with("plan", "2G", {"--null-model", "1"}).status == 2);
 }
 
 TEST_CASE("plan: invalid options are rejected") {

@@ -104,6 +104,50 @@ TEST_CASE("every shard starts and reads the whole corpus with one worker at a ti
   CHECK(many.shards(1)[0].seconds == doctest::Approx(5 + 2 + 1));  // the last block is read at second 2
 }
 
+TEST_CASE("the cost of reading the weights for each group is separated from that of tokens and pairs") {
+  std::vector<BlockTrial> trials;
+  for (const BlockSize& size : {block(0, 100, 1000), block(0, 7, 49), block(1, 100, 9000), block(2, 40, 900)})
+    trials.push_back(
+        {size, 3 + 2e-3 * static_cast<double>(size.tokens) + 5e-6 * static_cast<double>(size.pairs)});
+  BlockSize probe = block(9, 50, 2500);
+  probe.probe = true;
+  trials.push_back({probe, 3.5});
+  const CostLaw law = fit_cost_law(trials, true);
+  CHECK(law.group == doctest::Approx(3));
+  CHECK(law.token == doctest::Approx(2e-3));
+  CHECK(law.pair == doctest::Approx(5e-6));
+  CHECK(law.probe_token == doctest::Approx(0.01));
+  CHECK(law.deviation < 1e-9);
+  const CostLaw only = fit_cost_law(std::vector<BlockTrial>{{block(0, 9, 81), 2.0}}, true);
+  CHECK(only.group == doctest::Approx(2));
+  CHECK(only.token == 0);
+}
+
+TEST_CASE(
+    "a worker that reads the weights layer by layer takes one block, then groups that fit into its memory") {
+  Even even(7);
+  even.cost.law.group = 2;
+  BlockMemory memory;
+  memory.rows = 10;
+  memory.row = 4;
+  memory.fixed = 100;
+  for (BlockSize& each : even.blocks) each.memory = memory;
+  // A group of three blocks: 100 + 30 * 4 + 3 * 4 * 5 = 280 bytes.
+  MemoryShares shares;
+  shares.of_worker = 280;
+  const auto seconds = [&](std::uint64_t of_worker, std::uint64_t state_bytes) {
+    shares.of_worker = of_worker;
+    return ShardPlanner(even.blocks, even.cost, 1, shares, state_bytes).shards(1)[0];
+  };
+  const ShardPlan three = seconds(280, 5);
+  CHECK(three.blocks == 7);
+  CHECK(three.seconds == doctest::Approx(7 + 3 * 2));  // groups of 1, 3 and 3 blocks
+  CHECK(three.worker_bytes == 280);
+  CHECK(seconds(279, 5).seconds == doctest::Approx(7 + 4 * 2));  // 1, 2, 2 and 2 blocks
+  CHECK(seconds(140, 5).seconds == doctest::Approx(7 + 7 * 2));
+  CHECK(seconds(100000, 5).seconds == doctest::Approx(7 + 2 * 2));  // at least 64 rows together
+}
+
 TEST_CASE("shards with equal times have an imbalance of exactly 0") {
   for (std::uint64_t nodes = 1; nodes <= 64; ++nodes) {
     CAPTURE(nodes);

@@ -78,6 +78,28 @@ MemoryModel MemoryModel::patched(std::string_view keys) const {
   return changed;
 }
 
+MemoryModel MemoryModel::with_layers(std::size_t layers) const {
+  const std::string prefix = "model.layers.";
+  const auto of_layer = [&](std::size_t layer) { return prefix + std::to_string(layer) + "."; };
+  const auto present = config.at("num_hidden_layers").get<std::size_t>();
+  MemoryModel changed = *this;
+  changed.config["num_hidden_layers"] = layers;
+  std::erase_if(changed.tensors, [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const std::string from = of_layer(layer % present);
+    for (const auto& [name, tensor] : tensors)
+      if (name.starts_with(from)) changed.tensors[of_layer(layer) + name.substr(from.size())] = tensor;
+  }
+  return changed;
+}
+
+void MemoryModel::write_with_tokenizer(const std::filesystem::path& folder,
+                                       const std::filesystem::path& of) const {
+  write(folder);
+  for (const char* const file : {"tokenizer.json", "tokenizer_config.json"})
+    std::filesystem::copy_file(of / file, folder / file);
+}
+
 void MemoryModel::rename(std::string_view from, std::string_view to) {
   std::map<std::string, MemoryTensor> renamed;
   for (auto& [name, tensor] : tensors) {

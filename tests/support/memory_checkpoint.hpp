@@ -36,10 +36,14 @@ struct MemoryModel {  // NOLINT(bugprone-exception-escape): moving JSON throws n
   [[nodiscard]] static MemoryModel golden(const std::string& name);
   /// Returns a copy with the keys of a JSON object set in the configuration; null removes a key.
   [[nodiscard]] MemoryModel patched(std::string_view keys) const;
+  /// Returns a copy with `layers` layers: the tensors model.layers.N of the first layers, repeated in order.
+  [[nodiscard]] MemoryModel with_layers(std::size_t layers) const;
   void rename(std::string_view from, std::string_view to);  // in all names; `from` at most once per name
 
   /// Writes config.json and model.safetensors to a folder.
   void write(const std::filesystem::path& folder) const;
+  /// Writes the model, and copies the tokenizer of another model to the folder.
+  void write_with_tokenizer(const std::filesystem::path& folder, const std::filesystem::path& of) const;
 
   /// Returns a model source. Errors name the files config.json and weights.bin.
   [[nodiscard]] checkpoint::ModelSource source() const;

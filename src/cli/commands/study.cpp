@@ -176,6 +176,8 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   OpenStudy study =
       study::open_study(std::move(request), measures, open_model(scope.model, warnings), warnings);
   check_plotted_measure(scope, study.settings.measures);
+  study.memory = scope.run.memory;
+  if (study.memory > 0) study::require_streamable(study.settings);
   if (!study.settings.removes_heads()) return study;
   if (reads_standard_input(scope) && scope.ablation.replacement != study::Replacement::zero &&
       scope.ablation.mean_from.empty())
@@ -272,8 +274,6 @@ void run_study_command(const StudyOptions& options) {
   check_options(options, shard);
   const std::optional<Target> target = study_target(options, shard);
   OpenStudy study = open_study(options, session.warnings);
-  study.memory = options.run.memory;
-  if (study.memory > 0) study::require_streamable(study.settings);
   std::optional<ResultWriter> output;
   if (target) output.emplace(*target, options.output, session);
   std::optional<OutputFile> state_file;
@@ -529,6 +529,9 @@ Command plan_command() {
   add_table_option(command, options->output, "shards,choices,trials", "table to write (default: shards)");
   options->output.default_table = "shards";
   add_worker_options(command, options->run);
+  command.add("Run", {memory_option(options->run,
+                                    "--memory of the study on each node, such as 512M or 2G; the trial runs "
+                                    "keep it too (default: no limit)")});
   command.footer =
       "--threads is the number of threads per node. The trial runs use at most the cores of this machine.\n"
       "Examples:\n"

@@ -280,6 +280,28 @@ class PairsMeasure final : public Measure {
   std::vector<std::vector<float>> drawn_outputs_;  // [rows]; empty if not in the sample
 };
 
+MeasureMemory pairs_memory(const model::ModelConfig& config, std::span<const model::HeadId> heads,
+                           const input::Batch& batch) {
+  std::uint64_t output_row = 0;  // bytes of the outputs of all heads at one position
+  for (const model::HeadId head : heads)
+    output_row += sizeof(float) * config.layers.at(head.layer).attention.d_value;
+  std::uint64_t rows = 0, weights = 0;
+  for (const input::Sequence& sequence : batch.sequences) {
+    const std::uint64_t n = sequence.queries();
+    rows += n;
+    weights = saturating_sum(weights, saturating_product(n, n));
+  }
+  const std::uint64_t patterns = saturating_product<std::uint64_t>(sizeof(float) * heads.size(), weights);
+  const std::uint64_t pairs = analysis::pair_count(heads.size());
+  // The sums, three values of the results and their tables.
+  const std::uint64_t of_pairs =
+      pairs * (2 * sizeof(PairSums) + 6 * sizeof(float) + 2 * sizeof(Pairs::value_type));
+  const std::uint64_t sampled = std::max<std::uint64_t>(kOutputBytes, analysis::kLeastOutputs * output_row);
+  return {.block = saturating_sum(std::min<std::uint64_t>(patterns, kPatternBytes),
+                                  std::min(saturating_product(rows, output_row), sampled)),
+          .study = of_pairs + 3 * sampled};  // the sample, a sample to merge, a copy with centred columns
+}
+
 }  // namespace
 
 MeasureRow pairs_measure() {
@@ -288,7 +310,8 @@ MeasureRow pairs_measure() {
       .description = "similarity of each pair of heads: divergence and cosine of patterns, CKA of outputs",
       .make = make_measure<PairsMeasure>,
       .definitions = kPairDefinitions,
-      .max_heads = kMaxHeads};
+      .max_heads = kMaxHeads,
+      .memory = pairs_memory};
 }
 
 }  // namespace attnctl::study
