@@ -7,7 +7,7 @@ set(exact -ffp-contract=off)
 set_source_files_properties(src/linalg/kernels/kernels_baseline.cpp PROPERTIES COMPILE_OPTIONS "${exact}")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(optimised "$<$<CONFIG:Debug>:-O2>")
-  set(avx2 -mavx2 -mfma)
+  set(avx2 -mavx2 -mfma -mf16c)
   set(avx512 ${avx2} -mavx512f -mavx512cd -mavx512dq -mavx512bw -mavx512vl)
   # GCC 12 warns about undefined registers in its own intrinsics, which are intentional (GCC bug 105593).
   set(quiet "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>" "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>")

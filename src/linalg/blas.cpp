@@ -16,6 +16,10 @@
 #include <utility>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <cblas.h>
 
 #include "base/error.hpp"
@@ -151,8 +155,8 @@ class Library {
           "OPENBLAS_CORETYPE={} is ignored, because this CPU lacks instructions that the kernel needs",
           escaped(setting));
       setting.clear();
-      unsetenv(kKernelVariable);
     }
+    if (setting.empty()) unsetenv(kKernelVariable);  // OpenBLAS would take an empty name for an unknown one
     open();
     if (find<char*()>("openblas_get_config") != nullptr) {
       choose_kernel(setting);
@@ -312,7 +316,10 @@ CpuFeatures CpuFeatures::of_this_cpu() {
   __builtin_cpu_init();
   has.avx = __builtin_cpu_supports("avx") != 0;
   has.fma4 = has.avx && __builtin_cpu_supports("fma4") != 0;
-  has.avx2_fma = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool f16c =
+      __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;  // Clang 14 has no name for it
+  has.avx2_fma = f16c && __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   has.avx512 = has.avx2_fma && __builtin_cpu_supports("avx512f") != 0 &&
                __builtin_cpu_supports("avx512cd") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
                __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;

@@ -33,7 +33,7 @@ void set_blas_callers(std::size_t threads);
 struct CpuFeatures {
   bool avx = false;
   bool fma4 = false;
-  bool avx2_fma = false;     // AVX2 and FMA3
+  bool avx2_fma = false;     // AVX2, FMA3 and F16C
   bool avx512 = false;       // AVX-512 F, CD, DQ, BW and VL, as in Skylake-X
   bool avx512_bf16 = false;  // AVX-512 as above, and BF16
 

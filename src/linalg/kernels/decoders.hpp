@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__AVX512F__)
+#if defined(__F16C__)
 #include <immintrin.h>
 #endif
 
@@ -23,8 +23,8 @@ namespace {
 inline float half_at(const std::uint8_t* at) {
   std::uint16_t bits = 0;
   std::memcpy(&bits, at, sizeof bits);
-#if defined(__AVX512F__)
-  return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_castsi128_si256(_mm_cvtsi32_si128(bits))));
+#if defined(__F16C__)
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
 #else
   return float_of_half(bits);
 #endif
@@ -34,13 +34,48 @@ inline float scaled(float scale, int value) {
   return scale * static_cast<float>(value);
 }
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
-#define ATTNCTL_DECODE_AVX512
-// With AVX-512, the values of a block that have four or five bits are looked up in a table of all values.
+#if defined(__AVX2__)
+#define ATTNCTL_DECODE_AVX2
 
 inline __m128i sixteen_bytes(const std::uint8_t* at) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
 }
+
+/// Returns bits [shift, shift + 4) of 16 bytes.
+inline __m128i four_bits(__m128i bytes, int shift) {
+  return _mm_and_si128(_mm_srl_epi16(bytes, _mm_cvtsi32_si128(shift)), _mm_set1_epi8(0xF));
+}
+
+/// Stores the products of a scale and 16 signed bytes. If kOffset is true, adds `offset` to each product.
+template <bool kOffset = false>
+inline void store_products(float scale, __m128i numbers, float* to, float offset = 0) {
+#if defined(__AVX512F__)
+  const __m512 products =
+      _mm512_mul_ps(_mm512_set1_ps(scale), _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(numbers)));
+  _mm512_storeu_ps(to, kOffset ? _mm512_add_ps(products, _mm512_set1_ps(offset)) : products);
+#else
+  const auto eight = [&](__m128i bytes, float* at) __attribute__((always_inline)) {
+    const __m256 products =
+        _mm256_mul_ps(_mm256_set1_ps(scale), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)));
+    _mm256_storeu_ps(at, kOffset ? _mm256_add_ps(products, _mm256_set1_ps(offset)) : products);
+  };
+  eight(numbers, to);
+  eight(_mm_unpackhi_epi64(numbers, numbers), to + 8);
+#endif
+}
+
+/// Returns 16 in each byte whose bit in `bits` is 1, and 0 in the others.
+inline __m128i sixteen_if(std::uint32_t bits) {
+  const __m128i spread = _mm_shuffle_epi8(_mm_cvtsi32_si128(static_cast<int>(bits)),
+                                          _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1));
+  const __m128i own = _mm_set1_epi64x(static_cast<std::int64_t>(0x8040201008040201U));
+  return _mm_and_si128(_mm_cmpeq_epi8(_mm_and_si128(spread, own), own), _mm_set1_epi8(16));
+}
+#endif
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define ATTNCTL_DECODE_AVX512
+// With AVX-512, the values of a block that have four or five bits are looked up in a table of all values.
 
 /// Returns scale * (first + 0), ..., scale * (first + 15).
 inline __m512 sixteen_products(float scale, int first) {
@@ -96,6 +131,15 @@ struct SmallBlock {
     look_up(table, upper, static_cast<__mmask16>(fifth), bytes, values);
     look_up(table, upper, static_cast<__mmask16>(fifth >> 16), high_halves(bytes), values + 16);
     return;
+#elif defined(ATTNCTL_DECODE_AVX2)
+    const __m128i bytes = sixteen_bytes(packed);
+    for (int half = 0; half < 2; ++half) {
+      __m128i numbers = four_bits(bytes, 4 * half);
+      if (kFive) numbers = _mm_or_si128(numbers, sixteen_if(fifth >> (16 * half)));
+      numbers = _mm_sub_epi8(numbers, _mm_set1_epi8(kCentre));
+      store_products<kMinimum>(scale, numbers, values + 16 * half, minimum);
+    }
+    return;
 #endif
     const auto value = [&](int low, std::uint32_t i) __attribute__((always_inline)) {
       const int whole = kFive ? low | static_cast<int>((fifth >> i) & 1U) << 4 : low;
@@ -115,11 +159,9 @@ struct ByteBlock {
 
   static void decode(const std::uint8_t* __restrict block, float* __restrict values) {
     const float scale = half_at(block);
-#if defined(ATTNCTL_DECODE_AVX512)
-    for (std::size_t i = 0; i < kValues; i += 16) {
-      const __m512i numbers = _mm512_cvtepi8_epi32(sixteen_bytes(block + 2 + i));
-      _mm512_storeu_ps(values + i, _mm512_mul_ps(_mm512_set1_ps(scale), _mm512_cvtepi32_ps(numbers)));
-    }
+#if defined(ATTNCTL_DECODE_AVX2)
+    for (std::size_t i = 0; i < kValues; i += 16)
+      store_products(scale, sixteen_bytes(block + 2 + i), values + i);
     return;
 #endif
     for (std::size_t i = 0; i < kValues; ++i)
@@ -172,6 +214,17 @@ struct SuperBlock {
         look_up(table, upper, _mm_test_epi8_mask(sixteen_bytes(fifth + i), bit), bytes, to + i);
       }
       continue;
+#elif defined(ATTNCTL_DECODE_AVX2)
+      const __m128i bit = _mm_set1_epi8(static_cast<char>(1U << part));
+      for (std::size_t i = 0; i < kPart; i += 16) {
+        __m128i numbers = four_bits(sixteen_bytes(packed + i), part % 2 == 0 ? 0 : 4);
+        if (kFive) {
+          const __m128i is_set = _mm_cmpeq_epi8(_mm_and_si128(sixteen_bytes(fifth + i), bit), bit);
+          numbers = _mm_or_si128(numbers, _mm_and_si128(is_set, _mm_set1_epi8(16)));
+        }
+        store_products<true>(s.scale, numbers, to + i, -s.minimum);
+      }
+      continue;
 #endif
       const int shift = part % 2 == 0 ? 0 : 4;
       for (std::size_t i = 0; i < kPart; ++i) {
@@ -200,14 +253,10 @@ struct SixBitBlock {
       const int low = group < 2 ? 0 : 4;
       const int high = static_cast<int>(2 * group);
       float* const to = values + 16 * sixteen;
-#if defined(ATTNCTL_DECODE_AVX512)
-      const __m128i lower =
-          _mm_and_si128(_mm_srl_epi16(sixteen_bytes(four), _mm_cvtsi32_si128(low)), _mm_set1_epi8(0xF));
-      const __m128i upper =
-          _mm_and_si128(_mm_srl_epi16(sixteen_bytes(two), _mm_cvtsi32_si128(high)), _mm_set1_epi8(3));
-      const __m128i whole_bytes = _mm_or_si128(lower, _mm_slli_epi16(upper, 4));
-      const __m512i numbers = _mm512_cvtepi8_epi32(_mm_sub_epi8(whole_bytes, _mm_set1_epi8(32)));
-      _mm512_storeu_ps(to, _mm512_mul_ps(_mm512_set1_ps(scale), _mm512_cvtepi32_ps(numbers)));
+#if defined(ATTNCTL_DECODE_AVX2)
+      const __m128i upper = _mm_and_si128(four_bits(sixteen_bytes(two), high), _mm_set1_epi8(3));
+      const __m128i numbers = _mm_or_si128(four_bits(sixteen_bytes(four), low), _mm_slli_epi16(upper, 4));
+      store_products(scale, _mm_sub_epi8(numbers, _mm_set1_epi8(32)), to);
       continue;
 #endif
       for (std::size_t i = 0; i < 16; ++i)
@@ -246,6 +295,11 @@ inline void decode_f16(const std::byte* halves, std::size_t count, float* values
   for (; i + 16 <= count; i += 16)
     _mm512_storeu_ps(values + i,
                      _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves + 2 * i))));
+#endif
+#if defined(__F16C__)
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(values + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + 2 * i))));
 #endif
   for (; i < count; ++i) values[i] = half_at(reinterpret_cast<const std::uint8_t*>(halves) + 2 * i);
 }

@@ -143,6 +143,30 @@ template <typename Batch>
     return;
   }
 #endif
+#if defined(__AVX__)
+  if constexpr (Batch::size == 8) {
+    __m256 rows[8];
+    __m256 fours[8];
+    unroll<8>(
+        [&](auto i) { rows[i] = i < count ? _mm256_loadu_ps(from + i * stride) : _mm256_setzero_ps(); });
+    // After this loop, fours[4 i + q] holds columns q and q + 4 of rows 4 i to 4 i + 3.
+    unroll<2>([&](auto i) {
+      const __m256 low = _mm256_unpacklo_ps(rows[4 * i], rows[4 * i + 1]);
+      const __m256 high = _mm256_unpackhi_ps(rows[4 * i], rows[4 * i + 1]);
+      const __m256 next_low = _mm256_unpacklo_ps(rows[4 * i + 2], rows[4 * i + 3]);
+      const __m256 next_high = _mm256_unpackhi_ps(rows[4 * i + 2], rows[4 * i + 3]);
+      fours[4 * i] = _mm256_shuffle_ps(low, next_low, 0x44);
+      fours[4 * i + 1] = _mm256_shuffle_ps(low, next_low, 0xEE);
+      fours[4 * i + 2] = _mm256_shuffle_ps(high, next_high, 0x44);
+      fours[4 * i + 3] = _mm256_shuffle_ps(high, next_high, 0xEE);
+    });
+    unroll<4>([&](auto q) {
+      _mm256_store_ps(to + q * to_stride, _mm256_permute2f128_ps(fours[q], fours[4 + q], 0x20));
+      _mm256_store_ps(to + (q + 4) * to_stride, _mm256_permute2f128_ps(fours[q], fours[4 + q], 0x31));
+    });
+    return;
+  }
+#endif
   for (std::size_t i = 0; i < Batch::size; ++i) {
     for (std::size_t j = 0; j < Batch::size; ++j)
       to[j * to_stride + i] = i < count ? from[i * stride + j] : 0;
