@@ -146,11 +146,36 @@ CorpusSurvey survey_corpus(const StudyInput& input, const MemoryShares& shares, 
   return survey;
 }
 
+/// Returns the mean processor time in seconds in which each worker reads the weights of all layers once,
+/// while the others do the same: that of a pass over the first token of a sequence.
+double time_reading(const StudyRun& run, const input::Sequence& sequence) {
+  const auto first_token = [](const input::Sequence& of) {
+    input::Sequence first;
+    first.id = of.id;
+    first.ids = {of.ids.front()};
+    return first;
+  };
+  input::Batch batch;
+  batch.sequences.push_back(first_token(sequence));
+  if (sequence.target)
+    batch.sequences.front().target = std::make_shared<input::Sequence>(first_token(*sequence.target));
+  std::vector<double> times(run.pool.size());
+  run.pool.run(times.size(), [&](std::size_t task, std::size_t) {
+    const double begin = thread_seconds();
+    Pool alone(1);
+    Warnings ignored;
+    forward::RunContext context{.pool = alone, .warnings = ignored};
+    context.streamed_rows = 1;
+    forward::run_forward(run.input.model, batch, run.input.settings.selection, {}, context);
+    times[task] = thread_seconds() - begin;
+  });
+  return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+}
+
 /// Measures the time of each block once, after a warm-up. All workers compute copies of the block at the same
 /// time, so that they slow each other down as in a study. The results are added to `state`, which must not be
 /// used afterwards. If the blocks need more than `seconds`, only the first sequences of each block (at least
-/// one) are computed. If no time is left, the remaining blocks are skipped, but never the first block. If
-/// weights are not kept, the first trial is one sequence: most of its time is that of reading the weights.
+/// one) are computed. If no time is left, the remaining blocks are skipped, but never the first block.
 void try_blocks(StudyPlan& plan, const StudyRun& run, StudyState& state, double seconds) {
   const std::vector<std::shared_ptr<const CorpusBlock>>& blocks = plan.survey.samples;
   const bool streamed = plan.survey.shares.one_layer_at_a_time();
@@ -174,21 +199,22 @@ void try_blocks(StudyPlan& plan, const StudyRun& run, StudyState& state, double 
   constexpr std::uint64_t warm_up_tokens = 512;
   const Clock::time_point begin = Clock::now();
   const CorpusBlock small = first_of(*blocks.front(), warm_up_tokens);
-  (void)time(small);
+  const BlockTrial warm_up{size_of(small), time(small)};
+  if (since(begin) > seconds) {  // a large model: the other trials would take too long
+    plan.trials.push_back(warm_up);
+    return;
+  }
   const Clock::time_point again = Clock::now();
   (void)time(small);
   const double tokens_per_second = static_cast<double>(size_of(small).tokens) / since(again);
-  const auto add_trial = [&](const CorpusBlock& piece) {
-    plan.trials.push_back({size_of(piece), time(piece)});
-  };
-  if (streamed) add_trial(first_of(*blocks.front(), 1));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const double left = std::max(seconds - since(begin), 0.0);
     if (i > 0 && left == 0) break;
     const double share = left / static_cast<double>(blocks.size() - i);
     constexpr double max_tokens = 1e15;  // fits in 64 bits
-    add_trial(
-        first_of(*blocks[i], static_cast<std::uint64_t>(std::min(share * tokens_per_second, max_tokens))));
+    const CorpusBlock piece =
+        first_of(*blocks[i], static_cast<std::uint64_t>(std::min(share * tokens_per_second, max_tokens)));
+    plan.trials.push_back({size_of(piece), time(piece)});
   }
 }
 
@@ -220,6 +246,12 @@ void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Pro
                               loaded - std::min(loaded, memory.process));
   }
   reset_peak_memory();
+  if (streamed) {
+    // Copies with shuffled tokens have passes of their own.
+    const std::size_t passes = 1 + (state.header().shuffled_measures().empty() ? 0 : settings.null_shuffles);
+    plan.cost.law.group =
+        static_cast<double>(passes) * time_reading(run, plan.survey.samples.front()->batch.sequences.front());
+  }
   try_blocks(plan, run, state, seconds);
   plan.trial_workers = trial_pool.size();
   const std::uint64_t grown = memory_use().peak - std::min(memory_use().peak, loaded);
@@ -382,7 +414,7 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
     plan.cost.start = pool.size() > 1 ? std::max(plan.cost.start, opened + plan.survey.read_seconds)
                                       : plan.cost.start + plan.survey.read_seconds;
   measure(plan, state, request.seconds, pool, progress);
-  plan.cost.law = fit_cost_law(plan.trials, shares.one_layer_at_a_time());
+  plan.cost.law = fit_cost_law(plan.trials, plan.cost.law.group);
   const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers, shares, plan.state_bytes);
   plan.shards = planner.shards(request.nodes);
   for (const ShardPlan& shard : plan.shards)
@@ -395,32 +427,25 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   return results_of(plan);
 }
 
-CostLaw fit_cost_law(std::span<const BlockTrial> trials, bool groups) {
-  const BlockTrial* fewest = nullptr;
-  for (const BlockTrial& trial : trials) {
-    if (!trial.size.probe && (fewest == nullptr || trial.size.tokens < fewest->size.tokens)) fewest = &trial;
-  }
-  if (fewest == nullptr) throw std::logic_error("the cost law needs a trial of the corpus");
-  const BlockTrial base = groups ? *fewest : BlockTrial();
-  // Sums over the trials for the normal equations of the fit, of tokens per second and pairs per second. The
-  // base is subtracted from each trial; `share` is the rest of its time.
+CostLaw fit_cost_law(std::span<const BlockTrial> trials, double group) {
+  if (std::ranges::all_of(trials, [](const BlockTrial& trial) { return trial.size.probe; }))
+    throw std::logic_error("the cost law needs a trial of the corpus");
+  // Sums over the trials for the normal equations of the fit, of tokens per second and pairs per second.
+  // Tokens and pairs explain the share of the time that is not `group`.
   double tokens = 0, pairs = 0;  // right-hand side
   double tokens_tokens = 0, tokens_pairs = 0, pairs_pairs = 0;
-  const auto difference = [](std::uint64_t a, std::uint64_t b) {
-    return static_cast<double>(a) - static_cast<double>(b);
-  };
   for (const BlockTrial& trial : trials) {
     if (trial.size.probe) continue;
-    const double t = difference(trial.size.tokens, base.size.tokens) / trial.seconds;
-    const double p = difference(trial.size.pairs, base.size.pairs) / trial.seconds;
-    const double share = 1 - base.seconds / trial.seconds;
+    const double t = static_cast<double>(trial.size.tokens) / trial.seconds;
+    const double p = static_cast<double>(trial.size.pairs) / trial.seconds;
+    const double share = std::max(1 - group / trial.seconds, 0.0);
     tokens += t * share;
     pairs += p * share;
     tokens_tokens += t * t;
     tokens_pairs += t * p;
     pairs_pairs += p * p;
   }
-  CostLaw law;
+  CostLaw law{.group = group};
   const double scale = tokens_tokens * pairs_pairs;
   const double determinant = scale - tokens_pairs * tokens_pairs;
   // A smaller determinant means that all trials have nearly the same number of pairs per token.
@@ -432,19 +457,18 @@ CostLaw fit_cost_law(std::span<const BlockTrial> trials, bool groups) {
   }
   if (law.token < 0) {
     law.token = 0;
-    law.pair = std::max(pairs / pairs_pairs, 0.0);
+    law.pair = pairs / pairs_pairs;
   } else if (!separable || law.pair < 0) {
-    law.token = tokens_tokens > 0 ? std::max(tokens / tokens_tokens, 0.0) : 0;
+    law.token = tokens / tokens_tokens;
     law.pair = 0;
   }
-  if (groups) law.group = std::max(base.seconds - law.seconds(base.size), 0.0);
   law.probe_token = law.token;
   for (const BlockTrial& trial : trials) {
     if (trial.size.probe) {
-      law.probe_token = std::max(trial.seconds - law.group, 0.0) / static_cast<double>(trial.size.tokens);
+      law.probe_token = std::max(trial.seconds - group, 0.0) / static_cast<double>(trial.size.tokens);
     } else {
-      law.deviation =
-          std::max(law.deviation, std::abs((law.group + law.seconds(trial.size)) / trial.seconds - 1));
+      const double predicted = group + law.seconds(trial.size);
+      law.deviation = std::max(law.deviation, std::abs(predicted / trial.seconds - 1));
     }
   }
   return law;

@@ -50,11 +50,10 @@ struct CostLaw {
 };
 
 /// Fits the cost model to the trials with corpus blocks: minimises the sum of the squares of (predicted /
-/// measured seconds - 1). Sets `token` or `pair` to 0 if it would be negative, and `pair` to 0 if the trials
-/// do not determine it. If `groups` is true, also sets CostLaw::group: the law then fits the differences from
-/// the trial with the fewest tokens, and the rest of its time is `group`. Without a probe trial, probe_token
-/// equals token. Throws std::logic_error without a corpus block.
-[[nodiscard]] CostLaw fit_cost_law(std::span<const BlockTrial> trials, bool groups = false);
+/// measured seconds - 1). `group` is CostLaw::group, a part of the time of each trial. Sets `token` or `pair`
+/// to 0 if it would be negative, and `pair` to 0 if the trials do not determine it. Without a probe trial,
+/// probe_token equals token. Throws std::logic_error without a corpus block.
+[[nodiscard]] CostLaw fit_cost_law(std::span<const BlockTrial> trials, double group = 0);
 
 /// The cost of a study, in seconds.
 struct StudyCost {
