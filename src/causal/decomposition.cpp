@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "causal/frozen_norm.hpp"
+#include "causal/layer_use.hpp"
 #include "forward/attention/attention.hpp"
 #include "forward/block.hpp"
 #include "linalg/matrix.hpp"
@@ -130,13 +131,13 @@ std::size_t first_layer(const model::ModelConfig& config, std::size_t layer) {
 /// adds is a part.
 template <typename Value>
 Stream stream_after(const model::Model& model, const RecordedValues<Value>& recorded, std::size_t position,
-                    std::size_t begin, std::size_t end, Pool& pool) {
+                    std::size_t begin, std::size_t end, forward::RunContext& context) {
   const model::ModelConfig& config = model.config();
   Stream stream;
   stream.add({}, row_of(recorded.streams[begin].view(), position));
   for (std::size_t i = begin; i < end; ++i) {
     const model::LayerConfig& at = config.layers[i];
-    const model::Lease<model::LayerWeights> weights = model.layer(i, &pool);
+    const LayerUse weights(model, i, context);
     if (at.convolution)
       fail(Status::bad_input, "{}: sums over writers do not support models with a convolution",
            escaped(model.name()));
@@ -159,12 +160,12 @@ Stream stream_after(const model::Model& model, const RecordedValues<Value>& reco
 /// NormPlace::stream), or before the final norm if `layer` is the number of layers.
 template <typename Value>
 Stream stream_of(const model::Model& model, const RecordedValues<Value>& recorded, std::size_t position,
-                 std::size_t layer, Pool& pool) {
+                 std::size_t layer, forward::RunContext& context) {
   const model::ModelConfig& config = model.config();
   const std::size_t begin = first_layer(config, layer);
-  Stream stream = stream_after(model, recorded, position, begin, layer, pool);
+  Stream stream = stream_after(model, recorded, position, begin, layer, context);
   if (layer > begin && layer < config.layers.size() && config.layers[layer].place == NormPlace::stream)
-    stream.pass(config.layers[layer].norm, model.layer(layer, &pool)->attention_norm, layer);
+    stream.pass(config.layers[layer].norm, LayerUse(model, layer, context)->attention_norm, layer);
   return stream;
 }
 
@@ -172,9 +173,9 @@ Stream stream_of(const model::Model& model, const RecordedValues<Value>& recorde
 /// cross-attention read.
 template <typename Value>
 Stream memory_of(const model::Model& model, const RecordedValues<Value>& recorded, std::size_t position,
-                 std::size_t cross_layer, Pool& pool) {
+                 std::size_t cross_layer, forward::RunContext& context) {
   const std::size_t end = first_layer(model.config(), cross_layer);
-  Stream stream = stream_after(model, recorded, position, 0, end, pool);
+  Stream stream = stream_after(model, recorded, position, 0, end, context);
   stream.pass(model.config().decoder->encoder_norm, model.encoder_norm(), end - 1);
   return stream;
 }
@@ -244,16 +245,16 @@ void rotate_row(const model::RotaryConfig& config, const forward::RotaryTable& t
 template <typename Value>
 ProjectedParts projected_parts(const model::Model& model, const RecordedValues<Value>& recorded,
                                std::size_t layer, std::size_t position, const HeadProjection& to,
-                               Pool& pool) {
+                               forward::RunContext& context) {
   const model::LayerConfig& at = model.config().layers[layer];
   const model::AttentionConfig& config = at.attention;
-  Stream stream = to.of_memory ? memory_of(model, recorded, position, layer, pool)
-                               : stream_of(model, recorded, position, layer, pool);
+  Stream stream = to.of_memory ? memory_of(model, recorded, position, layer, context)
+                               : stream_of(model, recorded, position, layer, context);
   ProjectedParts parts{std::move(stream.writers), std::move(stream.sum)};
   const std::size_t constant = parts.sum.size();
   parts.sum.add(std::vector<double>(parts.sum.width(), 0.0));
   if (!to.of_memory && (at.place == NormPlace::pre || at.place == NormPlace::both))
-    parts.sum.normalise(at.attention_norm(), model.layer(layer, &pool)->attention_norm, constant);
+    parts.sum.normalise(at.attention_norm(), LayerUse(model, layer, context)->attention_norm, constant);
   const std::size_t width = config.d_head;
   std::vector<double> scale_of;  // all heads, if one norm covers them
   model::NormWeights norm = to.norm;
@@ -288,14 +289,14 @@ ProjectedParts projected_parts(const model::Model& model, const RecordedValues<V
 
 template <typename Value>
 LogitParts logit_parts(const model::Model& model, const RecordedValues<Value>& recorded, std::size_t position,
-                       std::span<const std::int64_t> tokens, Pool& pool) {
+                       std::span<const std::int64_t> tokens, forward::RunContext& context) {
   const model::ModelConfig& config = model.config();
-  Stream stream = stream_of(model, recorded, position, config.layers.size(), pool);
+  Stream stream = stream_of(model, recorded, position, config.layers.size(), context);
   RowSum& sum = stream.sum;
   const std::size_t constant = sum.size();
   sum.add(std::vector<double>(sum.width(), 0.0));
   sum.normalise(config.final_norm, model.final_norm(), constant);
-  const model::Lease<model::HeadWeights> head = model.head(&pool);
+  const model::Lease<model::HeadWeights> head = model.head(&context.pool);
   if (head->projection.present()) sum.project(head->projection, constant);
   if (config.head.transform) {
     sum.project(head->transform, constant);
@@ -317,7 +318,7 @@ LogitParts logit_parts(const model::Model& model, const RecordedValues<Value>& r
 
 template <typename Value>
 ScoreParts score_parts(const model::Model& model, const RecordedValues<Value>& recorded, model::HeadId head,
-                       std::size_t query, std::size_t key, Pool& pool) {
+                       std::size_t query, std::size_t key, forward::RunContext& context) {
   const model::LayerConfig& layer = model.config().layers.at(head.layer);
   const model::AttentionConfig& config = layer.attention;
   if (config.kind.rule == model::AttentionKind::Rule::linear || config.clip > 0)
@@ -325,14 +326,14 @@ ScoreParts score_parts(const model::Model& model, const RecordedValues<Value>& r
          "{}: layer {}: scores are no sums over writers in linear attention, and if queries and keys are "
          "clamped",
          escaped(model.name()), model::layer_name(model.config(), head.layer));
-  const model::Lease<model::LayerWeights> weights = model.layer(head.layer, &pool);
+  const LayerUse weights(model, head.layer, context);
   ProjectedParts q =
       projected_parts(model, recorded, head.layer, query,
-                      {weights->query, config.query_slice(head.head), weights->query_norm}, pool);
+                      {weights->query, config.query_slice(head.head), weights->query_norm}, context);
   ProjectedParts k = projected_parts(model, recorded, head.layer, key,
                                      {weights->key, config.kv_head(head.head), weights->key_norm,
                                       layer.component == model::Component::cross},
-                                     pool);
+                                     context);
   Matrix keys_t = Matrix::from_shape({k.sum.width(), k.sum.size()});
   for (std::size_t r = 0; r < k.sum.size(); ++r) {
     for (std::size_t c = 0; c < k.sum.width(); ++c) keys_t(c, r) = k.sum.rows()(r, c);
@@ -347,13 +348,13 @@ ScoreParts score_parts(const model::Model& model, const RecordedValues<Value>& r
 }
 
 template LogitParts logit_parts(const model::Model&, const RecordedValues<float>&, std::size_t,
-                                std::span<const std::int64_t>, Pool&);
+                                std::span<const std::int64_t>, forward::RunContext&);
 template ScoreParts score_parts(const model::Model&, const RecordedValues<float>&, model::HeadId, std::size_t,
-                                std::size_t, Pool&);
+                                std::size_t, forward::RunContext&);
 template LogitParts logit_parts(const model::Model&, const RecordedValues<double>&, std::size_t,
-                                std::span<const std::int64_t>, Pool&);
+                                std::span<const std::int64_t>, forward::RunContext&);
 template ScoreParts score_parts(const model::Model&, const RecordedValues<double>&, model::HeadId,
-                                std::size_t, std::size_t, Pool&);
+                                std::size_t, std::size_t, forward::RunContext&);
 
 std::string name_of(const Writer& writer, const model::ModelConfig& config) {
   const std::string layer =

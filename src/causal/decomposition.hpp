@@ -33,7 +33,8 @@ struct LogitParts {
 /// `recorded` has the values of a float32 or a float64 pass, with the MLPs.
 template <typename Value>
 [[nodiscard]] LogitParts logit_parts(const model::Model& model, const RecordedValues<Value>& recorded,
-                                     std::size_t position, std::span<const std::int64_t> tokens, Pool& pool);
+                                     std::size_t position, std::span<const std::int64_t> tokens,
+                                     forward::RunContext& context);
 
 /// The score of a query and a key of one head, before positions and masks are added: scale q k^T as a sum
 /// over pairs of writers. In cross-attention, the key writers are those of the encoder. The last row and
@@ -45,7 +46,8 @@ struct ScoreParts {
 /// Throws Error(bad_input) for linear attention and clamped projections, whose scores are no such sums.
 template <typename Value>
 [[nodiscard]] ScoreParts score_parts(const model::Model& model, const RecordedValues<Value>& recorded,
-                                     model::HeadId head, std::size_t query, std::size_t key, Pool& pool);
+                                     model::HeadId head, std::size_t query, std::size_t key,
+                                     forward::RunContext& context);
 
 /// Returns "embedding", "2.1", "mlp 2", "bias 2" and the like.
 [[nodiscard]] std::string name_of(const Writer& writer, const model::ModelConfig& config);

@@ -27,8 +27,14 @@ FrozenNorm::FrozenNorm(const model::NormConfig& config, const model::NormWeights
 void FrozenNorm::apply(std::span<double> part) const {
   if (config_.kind == model::NormKind::none) return;
   const double mean = subtracted_mean(config_.kind, part);
-  for (std::size_t i = 0; i < part.size(); ++i)
-    part[i] = (part[i] - mean) * scale_ * (weights_.gain.empty() ? 1 : double{weights_.gain[i]});
+  for (std::size_t i = 0; i < part.size(); ++i) part[i] = (part[i] - mean) * factor(i);
+}
+
+void FrozenNorm::back(std::span<double> d) const {
+  if (config_.kind == model::NormKind::none) return;
+  for (std::size_t i = 0; i < d.size(); ++i) d[i] *= factor(i);
+  const double mean = subtracted_mean(config_.kind, d);
+  for (double& value : d) value -= mean;
 }
 
 }  // namespace attnctl::causal

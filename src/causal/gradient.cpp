@@ -83,6 +83,7 @@ class BackwardPass {
       states.push_back(begin(std::move(block)));
       back_logits(objective, states.back());
     }
+    if (context_.streamed_rows > 0) model_.evict_head();
     if (context_.progress != nullptr)
       context_.progress->begin("gradient", (layers - path_.first_layer) * states.size(), "layer");
     for (std::size_t index = layers; index-- > path_.first_layer;) {

@@ -32,10 +32,10 @@ class ScaledRecorder final : public forward::Editor {
 OwnedMatrix<float> mean_gradient(const model::Model& model, const input::Batch& batch,
                                  const RecordedSequence& recorded, const ScoredQueries& scored,
                                  std::size_t layer, std::size_t steps, forward::RunContext& context) {
-  constexpr std::size_t kMostRows = 4096;  // of the passes that are computed together
   const OwnedMatrix<float>& z = recorded.z[layer];
   OwnedMatrix<float> mean(z.rows(), z.cols());
-  const std::size_t together = std::max<std::size_t>(1, kMostRows / std::max<std::size_t>(1, z.rows()));
+  const std::size_t together =
+      std::max<std::size_t>(1, context.packed_rows / std::max<std::size_t>(1, z.rows()));
   for (std::size_t first = 0; first < steps; first += together) {
     const std::size_t count = std::min(together, steps - first);
     input::Batch copies;

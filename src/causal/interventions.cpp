@@ -2,18 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/error.hpp"
+#include "causal/footprint.hpp"
 #include "causal/frozen_norm.hpp"
 #include "forward/block.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::causal {
 namespace {
-
-/// Largest number of rows of the passes that are computed together.
-constexpr std::size_t kMostRows = 4096;
 
 /// Writes the rows of a substitute over rows [first, first + to.rows) of a sequence.
 void substitute(const Substitute& by, std::size_t first, MatrixView<float> to) {
@@ -117,14 +117,12 @@ bool writes_to_logits(const model::ModelConfig& config, const model::LayerConfig
   return forward::needs_target(layer.component) == forward::needs_target(config.layers.back().component);
 }
 
-/// Returns y = x W for a row of a direct path, in float64.
-std::vector<double> times(std::span<const double> x, const OwnedMatrix<double>& weight) {
-  std::vector<double> y(weight.cols(), 0.0);
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const std::span<const double> row = weight.view().row(i);
-    for (std::size_t j = 0; j < y.size(); ++j) y[j] += x[i] * row[j];
-  }
-  return y;
+/// Returns the derivatives of x for y = x W, given d = d_y.
+std::vector<double> back_times(std::span<const double> d, MatrixView<const double> weight) {
+  std::vector<double> d_x(weight.rows, 0.0);
+  for (std::size_t i = 0; i < d_x.size(); ++i)
+    d_x[i] = std::inner_product(d.begin(), d.end(), weight.row(i).begin(), 0.0);
+  return d_x;
 }
 
 }  // namespace
@@ -146,16 +144,14 @@ bool has_direct_path(const model::ModelConfig& config) {
 
 std::vector<double> mean_output_row(const model::Model& model, Pool& pool) {
   if (!has_direct_path(model.config())) return {};
-  const model::Lease<model::HeadWeights> head = model.head(&pool);
+  const model::Lease<model::HeadWeights> head = model.head(&pool, model::WeightForm::stored);
   const model::StoredMatrix matrix = head->decoder.last();
-  const MatrixView<const float> values = matrix.values;
   std::vector<double> mean(matrix.in(), 0.0);
-  for (std::size_t r = 0; r < values.rows; ++r) {
-    if (matrix.orientation == model::Orientation::out_in) {
-      for (std::size_t c = 0; c < values.cols; ++c) mean[c] += double{values(r, c)};
-    } else {
-      for (std::size_t c = 0; c < values.cols; ++c) mean[r] += double{values(r, c)};
-    }
+  std::vector<float> row(matrix.cols());
+  for (std::size_t r = 0; r < matrix.rows(); ++r) {
+    matrix.row(r, row);
+    for (std::size_t c = 0; c < row.size(); ++c)
+      mean[matrix.orientation == model::Orientation::out_in ? c : r] += double{row[c]};
   }
   for (double& value : mean) value /= static_cast<double>(matrix.out());
   return mean;
@@ -212,48 +208,86 @@ CausalPass::CausalPass(const Input& input, forward::RunContext& context) : input
   }
 }
 
-double CausalPass::direct_effect(const Intervention& intervention, Pool& pool) const {
+OwnedMatrix<double> CausalPass::logit_derivatives(std::size_t sequence, Pool& pool) const {
   const model::Model& model = input_.model;
-  const ScoredQueries& scored = input_.scored[intervention.sequence];
-  if (input_.mean_output.empty() || scored.queries.empty() || !intervention.mlps.empty()) return kUndefined;
-  const RecordedSequence& recorded = recorded_[intervention.sequence];
-  std::vector<std::vector<double>> changes(scored.queries.size());  // of the final residual stream
-  for (const HeadPatch& patch : intervention.heads) {
-    const model::LayerConfig& layer = model.config().layers[patch.head.layer];
-    for (std::vector<double>& change : changes) change.resize(model.config().d_model, 0.0);
-    if (!writes_to_logits(model.config(), layer)) continue;
-    const std::size_t width = layer.attention.d_value;
-    const model::Lease<model::LayerWeights> weights = model.layer(patch.head.layer, &pool);
-    if (!weights->output.present()) return kUndefined;
-    const OwnedMatrix<double> output = weights->output.inputs(patch.head.head * width, width).in_out_double();
-    const MatrixView<const float> old =
-        recorded.z[patch.head.layer].view().col_range(patch.head.head * width, width);
-    for (std::size_t i = 0; i < scored.queries.size(); ++i) {
-      const std::size_t position = scored.queries[i];
-      OwnedMatrix<float> now = copy_of(old.row_range(position, 1));
-      substitute(patch.by, position, now.view());
-      std::vector<double> difference(width);
-      for (std::size_t c = 0; c < width; ++c) difference[c] = double{now(0, c)} - double{old(position, c)};
-      const std::vector<double> written = times(difference, output);
-      for (std::size_t c = 0; c < written.size(); ++c)
-        changes[i][c] += double{layer.residual_multiplier} * written[c];
+  const ScoredQueries& scored = input_.scored[sequence];
+  const model::Lease<model::HeadWeights> head = model.head(&pool, model::WeightForm::stored);
+  OwnedMatrix<double> projection;
+  if (head->projection.present()) projection = head->projection.in_out_double();
+  OwnedMatrix<double> derivatives(scored.queries.size(), model.config().d_model);
+  for (std::size_t i = 0; i < scored.queries.size(); ++i) {
+    const OwnedMatrix<double> target =
+        head->decoder.outputs(static_cast<std::size_t>(scored.targets[i]), 1).in_out_double();  // [d, 1]
+    std::vector<double> d(target.rows());
+    for (std::size_t c = 0; c < d.size(); ++c)
+      d[c] = double{model.config().head.multiplier} * (target(c, 0) - input_.mean_output[c]);
+    if (head->projection.present()) d = back_times(d, projection.view());
+    const auto stream = recorded_[sequence].final_stream.view().row(scored.queries[i]);
+    const std::vector<double> unchanged(stream.begin(), stream.end());
+    FrozenNorm(model.config().final_norm, model.final_norm(), unchanged).back(d);
+    std::ranges::copy(d, derivatives.view().row(i).begin());
+  }
+  return derivatives;
+}
+
+void CausalPass::add_direct_effects(std::span<const Intervention> interventions, std::span<Effect> effects,
+                                    forward::RunContext& context) const {
+  const model::Model& model = input_.model;
+  const model::ModelConfig& config = model.config();
+  if (input_.mean_output.empty()) return;
+  /// A replaced head of an intervention.
+  struct PatchOf {
+    std::size_t intervention = 0;
+    const HeadPatch* patch = nullptr;
+  };
+  std::map<model::HeadId, std::map<std::size_t, std::vector<PatchOf>>> by_head;  // then by sequence
+  std::map<std::size_t, OwnedMatrix<double>> derivatives;                        // by sequence
+  for (std::size_t i = 0; i < interventions.size(); ++i) {
+    const Intervention& one = interventions[i];
+    if (input_.scored[one.sequence].queries.empty() || one.heads.empty() || !one.mlps.empty()) continue;
+    effects[i].direct = 0;
+    for (const HeadPatch& patch : one.heads) {
+      if (!writes_to_logits(config, config.layers[patch.head.layer])) continue;
+      by_head[patch.head][one.sequence].push_back({i, &patch});
+      if (!derivatives.contains(one.sequence))
+        derivatives.emplace(one.sequence, logit_derivatives(one.sequence, context.pool));
     }
   }
-  const model::Lease<model::HeadWeights> head = model.head(&pool);
-  const double multiplier = double{model.config().head.multiplier};
-  double sum = 0;
-  for (std::size_t i = 0; i < scored.queries.size(); ++i) {
-    if (changes[i].empty()) return kUndefined;
-    const auto stream = recorded.final_stream.view().row(scored.queries[i]);
-    const std::vector<double> unchanged(stream.begin(), stream.end());
-    FrozenNorm(model.config().final_norm, model.final_norm(), unchanged).apply(changes[i]);
-    if (head->projection.present()) changes[i] = times(changes[i], head->projection.in_out_double());
-    const OwnedMatrix<double> row =
-        head->decoder.outputs(static_cast<std::size_t>(scored.targets[i]), 1).in_out_double();  // [d, 1]
-    for (std::size_t c = 0; c < changes[i].size(); ++c)
-      sum += multiplier * changes[i][c] * (row(c, 0) - input_.mean_output[c]);
+  for (auto head = by_head.begin(); head != by_head.end();) {
+    const std::size_t index = head->first.layer;
+    const model::LayerConfig& layer = config.layers[index];
+    const std::size_t width = layer.attention.d_value;
+    const model::Lease<model::AttentionWeights> weights = model.attention(index, &context.pool);
+    for (; head != by_head.end() && head->first.layer == index; ++head) {
+      OwnedMatrix<double> output;
+      if (weights->output.present())
+        output = weights->output.inputs(head->first.head * width, width).in_out_double();
+      for (const auto& [sequence, patches] : head->second) {
+        const std::vector<std::size_t>& queries = input_.scored[sequence].queries;
+        const MatrixView<const float> old =
+            recorded_[sequence].z[index].view().col_range(head->first.head * width, width);
+        const double factor = double{layer.residual_multiplier} / static_cast<double>(queries.size());
+        for (std::size_t q = 0; q < queries.size(); ++q) {
+          if (!weights->output.present()) {
+            for (const PatchOf& of : patches) effects[of.intervention].direct = kUndefined;
+            continue;
+          }
+          const std::vector<double> slopes =
+              back_times(derivatives.at(sequence).view().row(q), output.view());
+          for (const PatchOf& of : patches) {
+            const std::size_t position = queries[q];
+            if (!of.patch->by.changes(position)) continue;
+            const std::span<const float> row = of.patch->by.row(position);
+            double change = 0;
+            for (std::size_t c = 0; c < width; ++c)
+              change += ((row.empty() ? 0.0 : double{row[c]}) - double{old(position, c)}) * slopes[c];
+            effects[of.intervention].direct += factor * change;
+          }
+        }
+      }
+    }
+    if (context.streamed_rows > 0) model.evict_attention(index);
   }
-  return sum / static_cast<double>(scored.queries.size());
 }
 
 std::vector<Effect> CausalPass::run(std::span<const Intervention> interventions,
@@ -265,11 +299,11 @@ std::vector<Effect> CausalPass::run(std::span<const Intervention> interventions,
   for (std::size_t i = 0; i < interventions.size(); ++i) {
     const std::size_t layer = interventions[i].first_layer(layers);
     if (layer < layers) by_layer[layer].push_back(i);
-    effects[i].direct = direct_effect(interventions[i], context.pool);
     const ScoredQueries& scored = input_.scored[interventions[i].sequence];
     if (!scored.queries.empty()) effects[i].loss = effects[i].divergence = effects[i].logit = 0;
     if (scored.answer) effects[i].logit_difference = 0;
   }
+  add_direct_effects(interventions, effects, context);
 
   const auto run_together = [&](std::size_t layer, std::span<const std::size_t> indices) {
     input::Batch batch;
@@ -320,7 +354,7 @@ std::vector<Effect> CausalPass::run(std::span<const Intervention> interventions,
       do {
         const RecordedSequence& next = recorded_[interventions[all[last++]].sequence];
         rows += std::max(next.streams.front().rows(), next.final_stream.rows());
-      } while (last < all.size() && rows < kMostRows);
+      } while (last < all.size() && rows < kStreamedRows);
       run_together(layer, all.subspan(first, last - first));
     }
   }

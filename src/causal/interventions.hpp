@@ -126,7 +126,12 @@ class CausalPass {
     std::vector<double> means;         // [queries], mean of the logits
   };
 
-  [[nodiscard]] double direct_effect(const Intervention& intervention, Pool& pool) const;
+  /// Sets Effect::direct of each intervention.
+  void add_direct_effects(std::span<const Intervention> interventions, std::span<Effect> effects,
+                          forward::RunContext& context) const;
+  /// Returns, for each scored query of a sequence, the derivatives [queries, d_model] of Effect::logit with
+  /// respect to the input of the final norm, with the scale of this norm frozen.
+  [[nodiscard]] OwnedMatrix<double> logit_derivatives(std::size_t sequence, Pool& pool) const;
 
   Input input_;
   std::vector<RecordedSequence> recorded_;

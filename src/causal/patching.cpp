@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "causal/layer_use.hpp"
 #include "forward/block.hpp"
 #include "forward/layers/layers.hpp"
 
@@ -53,11 +54,11 @@ class ZRecorder final : public forward::Observer {
 /// Returns what the difference between `z` and the recorded z of a head adds to its residual stream [n,
 /// d_model], before the residual multiplier.
 OwnedMatrix<float> written_by(const model::Model& model, const RecordedSequence& recorded, model::HeadId head,
-                              MatrixView<const float> z, Pool& pool) {
+                              MatrixView<const float> z, const forward::RunContext& context) {
   const std::size_t width = model.config().layers[head.layer].attention.d_value;
   const MatrixView<const float> old = recorded.z[head.layer].view().col_range(head.head * width, width);
   OwnedMatrix<float> written(z.rows, model.config().d_model);
-  const model::Lease<model::LayerWeights> weights = model.layer(head.layer, &pool);
+  const LayerUse weights(model, head.layer, context);
   const bool projects = weights->output.present();
   const OwnedMatrix<double> weight =
       projects ? weights->output.inputs(head.head * width, width).in_out_double() : OwnedMatrix<double>();
@@ -126,7 +127,7 @@ OwnedMatrix<float> z_after_path(const model::Model& model, const input::Batch& b
   const std::vector<HeadInput> inputs = path_inputs(config, from, to);
   if (!has_additive_stream(config) || std::ranges::find(inputs, input) == inputs.end())
     throw std::logic_error("a path leads from a head to an input of a later head, through a residual stream");
-  const OwnedMatrix<float> written = written_by(model, recorded, from, z, context.pool);
+  const OwnedMatrix<float> written = written_by(model, recorded, from, z, context);
   const bool cross = config.layers[to.layer].component == model::Component::cross;
   const bool through_encoder = cross && input != HeadInput::query;
   OwnedMatrix<float> changed =

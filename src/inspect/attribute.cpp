@@ -15,6 +15,7 @@
 #include "causal/integrated.hpp"
 #include "forward/attention/visibility.hpp"
 #include "forward/block.hpp"
+#include "inspect/memory_plan.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -97,9 +98,9 @@ std::string writer_name(const model::ModelConfig& config, const std::vector<caus
 
 void add_logits(const model::Model& model, const tokenizer::Vocabulary& vocabulary,
                 const causal::RecordedSequence& recorded, std::size_t position,
-                const std::vector<std::int64_t>& tokens, Pool& pool, Results& results) {
+                const std::vector<std::int64_t>& tokens, forward::RunContext& context, Results& results) {
   const model::ModelConfig& config = model.config();
-  const causal::LogitParts parts = causal::logit_parts(model, recorded, position, tokens, pool);
+  const causal::LogitParts parts = causal::logit_parts(model, recorded, position, tokens, context);
   std::vector<std::vector<Cell>> rows;
   std::vector<Column> columns =
       columns_of(kAttributionDefinitions, {"token", "writer", "component", "layer", "head", "name"});
@@ -134,10 +135,10 @@ void add_logits(const model::Model& model, const tokenizer::Vocabulary& vocabula
 }
 
 void add_score(const model::Model& model, const causal::RecordedSequence& recorded, const ScoreChoice& score,
-               Pool& pool, Results& results, std::vector<std::vector<Cell>>& rows) {
+               forward::RunContext& context, Results& results, std::vector<std::vector<Cell>>& rows) {
   const model::ModelConfig& config = model.config();
   const causal::ScoreParts parts =
-      causal::score_parts(model, recorded, score.head, score.query, score.key, pool);
+      causal::score_parts(model, recorded, score.head, score.query, score.key, context);
   const std::string name = model::head_name(config, score.head);
   std::vector<std::pair<double, std::pair<std::size_t, std::size_t>>> order;
   double sum = 0;
@@ -303,6 +304,45 @@ class PatternTables {
 
 }  // namespace
 
+namespace {
+
+/// Returns the memory of an attribution. The copies for integrated gradients have RunContext::packed_rows
+/// rows, or one copy.
+WorkBytes bytes_of(const AttributeRequest& request, const model::Model& model, const input::Batch& batch,
+                   const forward::RunContext& context) {
+  const model::ModelConfig& config = model.config();
+  WorkBytes bytes = causal_bytes(model, batch, 1, true, context.pool.size());
+  std::uint64_t largest = 0;  // layer
+  for (std::size_t i = 0; i < config.layers.size(); ++i) largest = std::max(largest, model.layer_bytes(i));
+  // W_O of one layer in float64; with scores, the weights of a second layer.
+  bytes.weights_streamed = saturating_sum(bytes.weights_streamed, largest, largest);
+  bytes.weights_resident = saturating_sum(bytes.weights_resident, largest);
+  std::uint64_t writers = 2 * config.layers.size() + 2;
+  for (const model::LayerConfig& layer : config.layers) writers += layer.attention.heads + 2;
+  constexpr std::uint64_t of_row = 1024;  // a row of the results
+  const std::uint64_t rows = saturating_sum(writers * std::max<std::uint64_t>(request.tokens.size(), 1),
+                                            writers * writers * request.scores.size());
+  bytes.kept = saturating_sum(bytes.kept, 4 * writers * config.d_model * sizeof(double), rows * of_row);
+  if (request.patterns.heads.empty()) return bytes;
+  const std::uint64_t n = batch.most_keys();
+  input::Batch copies;
+  copies.sequences.assign(std::max<std::uint64_t>(1, context.packed_rows / std::max<std::uint64_t>(n, 1)),
+                          batch.sequences.front());
+  const WorkBytes of_copies =
+      causal_bytes(model, copies, copies.sequences.size(), false, context.pool.size());
+  const std::uint64_t parts = request.patterns.heads.size() * n * n;
+  bytes.kept = saturating_sum(bytes.kept, of_copies.kept, parts * (of_row + 6 * sizeof(float)));
+  bytes.weights_streamed = std::max(bytes.weights_streamed, of_copies.weights_streamed);
+  bytes.weights_resident = std::max(bytes.weights_resident, of_copies.weights_resident);
+  std::uint64_t of_layers = 0;
+  for (const std::size_t layer : request.patterns.layers())
+    of_layers += config.layers[layer].attention.heads * 3 * n * (n + config.layers[layer].attention.d_value);
+  bytes.kept = saturating_sum(bytes.kept, of_layers * sizeof(float));
+  return bytes;
+}
+
+}  // namespace
+
 std::string tokens_text(const input::Sequence& sequence) {
   return fmt::format("{} ({})", escaped(sequence.text.value_or("ids")), counted(sequence.queries(), "token"));
 }
@@ -376,6 +416,7 @@ Results attribute(const AttributeRequest& request, OpenModel& open, forward::Run
          request.input.target ? "target" : "input", n - 1);
   input::Batch batch;
   batch.sequences = {request.input};
+  context.streamed_rows = plan_memory(request.memory, bytes_of(request, model, batch, context));
   const causal::RecordedSequence recorded = std::move(causal::record(model, batch, true, context).front());
   std::vector<std::int64_t> tokens = request.tokens;
   if (tokens.empty()) tokens.push_back(best_token(model, batch, position, context));
@@ -389,7 +430,7 @@ Results attribute(const AttributeRequest& request, OpenModel& open, forward::Run
     results.text.emplace_back(TextLine{"Target", ": " + tokens_text(*request.input.target)});
   results.subtitle = {model.name()};
   std::ranges::move(input_lines("", request.input), std::back_inserter(results.subtitle));
-  add_logits(model, open.vocabulary, recorded, position, tokens, context.pool, results);
+  add_logits(model, open.vocabulary, recorded, position, tokens, context, results);
   std::vector<std::vector<Cell>> rows;
   for (const ScoreChoice& score : request.scores) {
     const std::string name = model::head_name(config, score.head);
@@ -404,7 +445,7 @@ Results attribute(const AttributeRequest& request, OpenModel& open, forward::Run
     if (score.key < range.first || score.key >= range.last || !visible.sees(score.query, score.key))
       fail(Status::bad_input, "--score {}:{}:{}: query {} does not see key {}", name, score.query, score.key,
            score.query, score.key);
-    add_score(model, recorded, score, context.pool, results, rows);
+    add_score(model, recorded, score, context, results, rows);
   }
   if (!rows.empty()) {
     std::vector<Column> columns =

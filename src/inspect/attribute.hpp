@@ -27,6 +27,7 @@ struct AttributeRequest {
   std::vector<ScoreChoice> scores = {};
   forward::Selection patterns = {};  // heads whose patterns are explained by integrated gradients
   std::size_t steps = 20;            // of the integral; from 1
+  std::uint64_t memory = 0;          // limit of the resident memory in bytes; 0: no limit
 };
 
 /// The columns of the tables of an attribution.
@@ -35,7 +36,8 @@ struct AttributeRequest {
 /// Writes logits and scores as exact sums over what wrote into the residual stream, and predictions as sums
 /// over the weights of patterns. Throws the errors of causal::logit_parts, causal::score_parts and
 /// causal::integrate_patterns, and Error(bad_input) for a position outside of the input, for a key that the
-/// query does not see, or if the model has no output head. The positions of a decoder are those of the
+/// query does not see, or if the model has no output head, and Error(limit) if more memory is needed than the
+/// request allows. The positions of a decoder are those of the
 /// target.
 [[nodiscard]] Results attribute(const AttributeRequest& request, OpenModel& open,
                                 forward::RunContext& context);

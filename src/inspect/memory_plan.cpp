@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/numbers.hpp"
+#include "causal/footprint.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -88,6 +89,15 @@ void add_weights_bytes(const model::Model& model, const forward::Selection& sele
   const std::uint64_t compared =
       options.across_layers ? heads * heads : heads * config.layers.front().attention.heads;
   grow(work.kept, 4 * compared * sizeof(double));
+}
+
+WorkBytes causal_bytes(const model::Model& model, const input::Batch& batch, std::size_t scored, bool mlps,
+                       std::size_t threads) {
+  const causal::CausalFootprint footprint = causal::causal_footprint(model, batch, scored, mlps, threads);
+  return {.kept = footprint.kept,
+          .pass = {},
+          .weights_resident = saturating_sum(footprint.resident_weights, footprint.buffers),
+          .weights_streamed = saturating_sum(footprint.streamed_weights, footprint.buffers)};
 }
 
 WorkBytes reference_bytes(const model::Model& model, const input::Batch& batch, bool logits,

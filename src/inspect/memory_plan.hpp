@@ -35,6 +35,11 @@ struct WorkBytes {
 void add_weights_bytes(const model::Model& model, const forward::Selection& selection,
                        const analysis::WeightsOptions& options, std::size_t threads, WorkBytes& work);
 
+/// Returns the memory of causal::CausalPass, its run() and gradients. For the parameters, see
+/// causal::causal_footprint().
+[[nodiscard]] WorkBytes causal_bytes(const model::Model& model, const input::Batch& batch, std::size_t scored,
+                                     bool mlps, std::size_t threads);
+
 /// Returns the memory of run_reference for all inputs, with its float64 results and the float32 weights.
 [[nodiscard]] WorkBytes reference_bytes(const model::Model& model, const input::Batch& batch, bool logits,
                                         std::size_t threads);

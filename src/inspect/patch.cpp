@@ -12,6 +12,7 @@
 #include "causal/patching.hpp"
 #include "forward/block.hpp"
 #include "inspect/attribute.hpp"
+#include "inspect/memory_plan.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -102,6 +103,7 @@ class Patcher {
     check_inputs(request, open);
     receiver_.batch.sequences = {request.into_clean ? request.clean : request.corrupt};
     donor_.batch.sequences = {request.into_clean ? request.corrupt : request.clean};
+    context.streamed_rows = plan_memory(request.memory, memory());
     const std::size_t query =
         predicting_position(receiver(), open, request.into_clean ? "--clean" : "--corrupt");
     if (query !=
@@ -137,6 +139,23 @@ class Patcher {
   }
 
  private:
+  /// Returns the memory of both runs and their patches.
+  [[nodiscard]] WorkBytes memory() const {
+    WorkBytes bytes = causal_bytes(open_.model, receiver_.batch, 1, false, context_.pool.size());
+    bytes.kept = saturating_sum(bytes.kept, bytes.kept);
+    const std::uint64_t n = receiver_.batch.most_keys();
+    std::uint64_t values = 0, rows = request_.parts.size() * request_.selection.heads.size();
+    for (const model::HeadId id : request_.selection.heads) {
+      const std::uint64_t width = config_.layers[id.layer].attention.d_value;
+      values += request_.parts.size() * n * width;                   // the patched z
+      if (request_.parts.size() > 1) values += 2 * n * (n + width);  // causal::HeadParts of both runs
+      if (request_.by_position) rows += n;
+    }
+    constexpr std::uint64_t of_row = 1024;  // a row of the results
+    bytes.kept = saturating_sum(bytes.kept, values * sizeof(float), rows * of_row);
+    return bytes;
+  }
+
   [[nodiscard]] const input::Sequence& receiver() const { return receiver_.batch.sequences[0]; }
 
   [[nodiscard]] causal::AnswerTokens default_answer(std::size_t query) {

@@ -28,6 +28,7 @@ struct PatchRequest {
   bool into_clean = false;                          // patch from the corrupt run into the clean one
   std::optional<causal::AnswerTokens> answer = {};  // default: the most probable tokens of both runs
   std::vector<std::pair<model::HeadId, model::HeadId>> paths = {};  // from, to
+  std::uint64_t memory = 0;  // limit of the resident memory in bytes; 0: no limit
 };
 
 /// The columns of the tables of a patch.
@@ -37,7 +38,7 @@ struct PatchRequest {
 /// The metric is the logit of the right answer minus that of the wrong one at the last token of the input or,
 /// in an encoder-decoder model, of its target (or at the mask token). Throws Error(bad_input) if the inputs
 /// or their targets differ in length, if the model has no output head, if the metric is equal in both runs,
-/// or for a path through a norm.
+/// or for a path through a norm, and Error(limit) if more memory is needed than the request allows.
 [[nodiscard]] Results patch_heads(const PatchRequest& request, OpenModel& open, forward::RunContext& context);
 
 }  // namespace attnctl::inspect

@@ -610,16 +610,22 @@ void warn_of_tied_head(const checkpoint::ModelSource& source, const ModelConfig&
 }
 
 OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
-  if (matrix.encoded.present()) throw std::logic_error("a conversion to float64 needs weights as float32");
   OwnedMatrix<double> out(matrix.in(), matrix.out());
-  for (std::size_t i = 0; i < out.rows(); ++i) {
-    for (std::size_t j = 0; j < out.cols(); ++j)
-      out(i, j) = matrix.orientation == Orientation::in_out ? matrix.values(i, j) : matrix.values(j, i);
+  std::vector<float> row(matrix.cols());
+  for (std::size_t r = 0; r < matrix.rows(); ++r) {
+    matrix.row(r, row);
+    for (std::size_t c = 0; c < row.size(); ++c)
+      (matrix.orientation == Orientation::in_out ? out(r, c) : out(c, r)) = double{row[c]};
   }
   return out;
 }
 
 }  // namespace
+
+void StoredMatrix::row(std::size_t r, std::span<float> out) const {
+  if (encoded.present()) return encoded.decode_row(r, out);
+  std::ranges::copy(values.row(r), out.begin());
+}
 
 Linear Linear::outputs(std::size_t begin, std::size_t count) const {
   Linear part = *this;
@@ -813,6 +819,12 @@ void Model::evict_embedding() const {
   const std::lock_guard lock(shared_->tensors.mutex());
   shared_->embedding.reset();
   shared_->target_embedding.reset();
+}
+
+void Model::evict_head() const {
+  const std::lock_guard lock(shared_->tensors.mutex());
+  shared_->head.reset();
+  shared_->stored_head.reset();
 }
 
 std::uint64_t Model::layer_bytes(std::size_t index, WeightForm form) const {

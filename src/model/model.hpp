@@ -38,6 +38,8 @@ struct StoredMatrix {
   [[nodiscard]] std::size_t cols() const { return encoded.present() ? encoded.cols : values.cols; }
   [[nodiscard]] std::size_t in() const { return orientation == Orientation::in_out ? rows() : cols(); }
   [[nodiscard]] std::size_t out() const { return orientation == Orientation::in_out ? cols() : rows(); }
+  /// Writes row r to out [cols]. The row must have whole blocks if it is encoded.
+  void row(std::size_t r, std::span<float> out) const;
 };
 
 /// y = x W + b for row vectors x. If the weight is factorized, y = (x A) B + b, where `stored` is B and
@@ -64,8 +66,8 @@ struct Linear {
   [[nodiscard]] Linear last_product() const { return {stored, orientation, bias, {}, encoded}; }
   /// Returns the part of the projection that computes outputs [begin, begin + count).
   [[nodiscard]] Linear outputs(std::size_t begin, std::size_t count) const;
-  /// Returns the part of the projection that uses inputs [begin, begin + count), without the bias. Like
-  /// in_out_double(), only for weights with WeightForm::float32.
+  /// Returns the part of the projection that uses inputs [begin, begin + count), without the bias. Only for
+  /// weights with WeightForm::float32.
   [[nodiscard]] Linear inputs(std::size_t begin, std::size_t count) const;
   /// Returns W as [in, out] in float64; the product A B if factorized.
   [[nodiscard]] OwnedMatrix<double> in_out_double() const;
@@ -198,10 +200,11 @@ class Model {
 
   /// Remove weights from the cache. Their memory, including pages of the mapped file, is freed as soon as no
   /// lease and no other cached weights use it. If the weights are requested later, they are read again.
-  /// evict_embedding() also removes the target embedding.
+  /// evict_embedding() also removes the target embedding; evict_head() leaves the norms.
   void evict_layer(std::size_t index) const;
   void evict_attention(std::size_t index) const;
   void evict_embedding() const;
+  void evict_head() const;
 
   /// Return upper bounds, in bytes, of the memory of the weights above in a form (by default float32),
   /// including pages of mapped files and the temporary memory during their conversion. These functions do not

@@ -8,7 +8,9 @@
 #include "base/error.hpp"
 #include "base/interrupt.hpp"
 #include "base/numbers.hpp"
+#include "causal/footprint.hpp"
 #include "causal/recording.hpp"
+#include "study/block_groups.hpp"
 
 namespace attnctl::study {
 namespace {
@@ -218,10 +220,10 @@ bool AblationData::removes_mlps() const {
   return std::ranges::any_of(settings->sets, [](const RemovedSet& set) { return !set.mlps.empty(); });
 }
 
-AblationData prepare_ablation(const AblationSettings& settings, const CorpusOptions& corpus,
-                              std::uint64_t seed, const model::Model& model,
-                              const tokenizer::Vocabulary& vocabulary, input::TextEncoder& encoder,
-                              Pool& pool, Progress& progress) {
+AblationData prepare_ablation(const StudyInput& input, Pool& pool, Progress& progress) {
+  const AblationSettings& settings = input.settings.ablation;
+  const std::uint64_t seed = input.settings.seed;
+  const model::Model& model = input.model;
   const model::ModelConfig& config = model.config();
   if (!config.head.present)
     fail(Status::bad_input,
@@ -230,7 +232,7 @@ AblationData prepare_ablation(const AblationSettings& settings, const CorpusOpti
          escaped(model.name()));
   AblationData data{.settings = &settings, .seed = seed};
   data.next_token = config.predicts_next_token();
-  data.mask = vocabulary.mask();
+  data.mask = input.vocabulary.mask();
   if (!data.next_token && !data.mask)
     fail(
         Status::bad_input,
@@ -240,10 +242,11 @@ AblationData prepare_ablation(const AblationSettings& settings, const CorpusOpti
   data.mean_output = causal::mean_output_row(model, pool);
   if (settings.replacement == Replacement::zero) return data;
 
-  CorpusOptions options = corpus;
+  const MemoryShares shares = share_memory(input, pool.size());
+  CorpusOptions options = input.settings.corpus;
   options.probe = {};
   if (!settings.mean_from.empty()) options.files = settings.mean_from;
-  CorpusBlocks blocks(options, model, vocabulary, encoder);
+  CorpusBlocks blocks(options, model, input.vocabulary, input.encoder);
   MeanSums sums(config.layers.size(), settings.by_position, data.removes_mlps());
   std::map<std::uint64_t, input::Sequence> drawn;  // the sequences with the smallest random numbers
   std::uint64_t number = 0;
@@ -253,6 +256,11 @@ AblationData prepare_ablation(const AblationSettings& settings, const CorpusOpti
     throw_if_interrupted();
     if (settings.replacement == Replacement::mean) {
       forward::RunContext context{.pool = pool, .warnings = ignored};
+      if (shares.one_layer_at_a_time()) {
+        if (!GroupSize(shares, 0, 0).add(needs_of(input, shares, block->batch).memory))
+          refuse_block(input, shares, pool.size(), *block);
+        context.streamed_rows = causal::kStreamedRows;
+      }
       for (const causal::RecordedSequence& sequence :
            causal::record(model, block->batch, data.removes_mlps(), context))
         sums.add(sequence);

@@ -21,6 +21,8 @@
 // What the measures `ablation` and `probe_ablation` remove, and what they put in its place.
 namespace attnctl::study {
 
+struct StudyInput;
+
 /// Heads and MLPs that are removed together.
 struct RemovedSet {
   std::string name;  // "2.1", "2.1+2.3", "layer 2", "mlp 2", "keep 4", or the name of a group
@@ -93,12 +95,9 @@ struct AblationData {
   [[nodiscard]] bool removes_mlps() const;
 };
 
-/// Computes the means, or draws the donors. `corpus` gives the files if AblationSettings::mean_from is empty.
-/// Throws Error(bad_input) if the model has no output head, or if it predicts masked tokens but its
-/// vocabulary has no mask token.
-[[nodiscard]] AblationData prepare_ablation(const AblationSettings& settings, const CorpusOptions& corpus,
-                                            std::uint64_t seed, const model::Model& model,
-                                            const tokenizer::Vocabulary& vocabulary,
-                                            input::TextEncoder& encoder, Pool& pool, Progress& progress);
+/// Computes the means, or draws the donors, from AblationSettings::mean_from; if it is empty, from the corpus
+/// of the study. Throws Error(bad_input) if the model has no output head, or if it predicts masked tokens but
+/// its vocabulary has no mask token, and Error(limit) if a block needs more memory than StudyInput::memory.
+[[nodiscard]] AblationData prepare_ablation(const StudyInput& input, Pool& pool, Progress& progress);
 
 }  // namespace attnctl::study

@@ -1,9 +1,35 @@
 #include "study/block_groups.hpp"
 
+#include <memory>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 
 namespace attnctl::study {
+namespace {
+
+/// Returns an upper bound of the number of queries of a batch whose predictions are scored.
+std::size_t scored_queries(const StudyInput& input, const input::Batch& batch) {
+  const std::size_t rows = rows_of(batch);
+  if (input.model.config().predicts_next_token()) return rows;
+  const double masked = input.settings.ablation.mask_rate * static_cast<double>(rows);
+  return std::min(rows, static_cast<std::size_t>(masked) + batch.sequences.size());
+}
+
+/// Returns the bytes that are kept during the whole study if heads are removed: the mean of z, as float32 and
+/// as sums in float64, and the results of each set. `positions` is the length of a usual sequence.
+std::uint64_t ablation_bytes(const StudySettings& settings, const model::ModelConfig& config,
+                             std::size_t positions) {
+  constexpr std::uint64_t of_value = sizeof(float) + sizeof(double), of_set = std::uint64_t{4} << 10U;
+  std::uint64_t values = 0;
+  for (const model::LayerConfig& layer : config.layers)
+    values += std::uint64_t{layer.attention.heads} * layer.attention.d_value;
+  const std::uint64_t means = settings.ablation.by_position ? positions : 1;
+  return saturating_sum(saturating_product(of_value * values, means), of_set * settings.ablation.sets.size());
+}
+
+}  // namespace
+
 std::size_t rows_of(const input::Batch& batch) {
   std::size_t rows = 0;
   for (const input::Sequence& sequence : batch.sequences) rows += sequence.queries();
@@ -17,19 +43,29 @@ std::uint64_t BlockMemory::bytes() const {
 
 BlockNeeds needs_of(const StudyInput& input, const MemoryShares& shares, const input::Batch& batch) {
   const StudySettings& settings = input.settings;
-  BlockNeeds needs{forward::pass_footprint(input.model, batch, settings.selection, shares.needs, 1), {}};
+  const model::ModelConfig& config = input.model.config();
+  BlockNeeds needs;
+  needs.pass = forward::pass_footprint(input.model, batch, settings.selection, shares.needs, 1);
   needs.memory = {.rows = rows_of(batch),
                   .pass_rows = needs.pass.block_rows,
                   .row = needs.pass.row,
                   .fixed = needs.pass.streamed(0) - needs.pass.row * needs.pass.block_rows};
   for (const MeasureRow* const row : settings.measures) {
-    if (row->memory != nullptr)
-      needs.memory.kept += row->memory(input.model.config(), settings.selection.heads, batch).block;
+    if (row->memory != nullptr) needs.measures += row->memory(config, settings.selection.heads, batch).block;
   }
+  if (settings.removes_heads()) {
+    const auto has_mlps = [](const RemovedSet& set) { return !set.mlps.empty(); };
+    needs.causal = causal::causal_footprint(input.model, batch, scored_queries(input, batch), false, 1);
+    if (settings.ablation.replacement == Replacement::resample)
+      needs.causal.kept +=
+          causal::recorded_bytes(config, batch, std::ranges::any_of(settings.ablation.sets, has_mlps));
+  }
+  const std::uint64_t causal = needs.causal.streamed(), of_pass = needs.memory.bytes();
+  needs.memory.kept = saturating_sum(needs.measures, causal - std::min(causal, of_pass));
   return needs;
 }
 
-MemoryShares share_memory(const StudyInput& input, std::size_t workers, std::uint64_t used) {
+MemoryShares share_memory(const StudyInput& input, std::size_t workers) {
   const StudySettings& settings = input.settings;
   MemoryShares shares{.needs = {.patterns = false}};
   const StudyHeader header = plain_header(settings, input.model);
@@ -37,21 +73,27 @@ MemoryShares share_memory(const StudyInput& input, std::size_t workers, std::uin
   if (input.memory == 0) return shares;
   constexpr std::uint64_t program = std::uint64_t{20} << 20U;  // code and buffers that are not loaded yet
   constexpr std::uint64_t of_head = std::uint64_t{32} << 10U;  // state and results, without large measures
-  shares.used = saturating_sum(used, program + of_head * settings.selection.heads.size());
+  shares.used = saturating_sum(input.used, program + of_head * settings.selection.heads.size());
   for (const MeasureRow* const row : settings.measures) {
     if (row->memory != nullptr)
       shares.used += row->memory(input.model.config(), settings.selection.heads, {}).study;
   }
-  const std::uint64_t left = input.memory - std::min(input.memory, shares.used);
-  constexpr std::size_t probe_tokens = 256;
   std::size_t tokens = settings.corpus.batch_tokens;
-  if (settings.corpus.probe.sequences > 0) tokens = std::max(tokens, probe_tokens);
+  if (settings.corpus.probe.sequences > 0) tokens = std::max(tokens, kFewestProbeTokens);
+  tokens = std::min(tokens, input.model.config().max_positions.value_or(1U << 20U));
   input::Batch usual;
-  usual.sequences.emplace_back().ids.assign(
-      std::min(tokens, input.model.config().max_positions.value_or(1U << 20U)), 0);
+  usual.sequences.emplace_back().ids.assign(tokens, 0);
+  if (input.model.config().decoder)
+    usual.sequences[0].target = std::make_shared<input::Sequence>(usual.sequences[0]);
+  if (settings.removes_heads())
+    shares.used = saturating_sum(shares.used, ablation_bytes(settings, input.model.config(), tokens));
+  const std::uint64_t left = input.memory - std::min(input.memory, shares.used);
   const BlockNeeds needs = needs_of(input, shares, usual);
-  const std::uint64_t weights = saturating_sum(needs.pass.resident_weights, needs.pass.other_weights);
-  const std::uint64_t block = saturating_sum(needs.pass.resident() - weights, needs.memory.kept);
+  const std::uint64_t of_pass = saturating_sum(needs.pass.resident_weights, needs.pass.other_weights);
+  const std::uint64_t weights = std::max(of_pass, needs.causal.resident_weights);
+  const std::uint64_t causal = saturating_sum(needs.causal.kept, needs.causal.buffers);
+  const std::uint64_t block =
+      saturating_sum(std::max(needs.pass.resident() - of_pass, causal), needs.measures);
   if (saturating_sum(weights, saturating_product<std::uint64_t>(workers, block)) <= left) return shares;
   shares.of_worker = std::max<std::uint64_t>(left / workers, 1);
   shares.usual = needs.memory.bytes();

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/numbers.hpp"
+#include "causal/footprint.hpp"
 #include "forward/run.hpp"
 #include "study/corpus.hpp"
 #include "study/run_study.hpp"
@@ -19,13 +20,13 @@ struct MemoryShares {
   std::uint64_t of_worker = 0;  // bytes; 0: the weights of all layers stay in memory
   std::uint64_t used = 0;       // bytes that the process needs apart from the workers
   std::uint64_t usual = 0;      // bytes that a worker needs for a block of the usual length
+  bool single_blocks = false;   // a group has one block, because a measure has passes of its own for it
 
   [[nodiscard]] bool one_layer_at_a_time() const { return of_worker > 0; }
 };
 
-/// Decides from the length of a usual block whether the weights of all layers stay in memory. `used` is the
-/// number of bytes that the process needs before the run.
-[[nodiscard]] MemoryShares share_memory(const StudyInput& input, std::size_t workers, std::uint64_t used);
+/// Decides from the length of a usual block whether the weights of all layers stay in memory.
+[[nodiscard]] MemoryShares share_memory(const StudyInput& input, std::size_t workers);
 
 /// Returns the number of rows of a block in a layer, at least 1.
 [[nodiscard]] std::size_t rows_of(const input::Batch& batch);
@@ -36,7 +37,7 @@ struct BlockMemory {
   std::size_t pass_rows = 0;  // largest number of rows that a layer computes at once
   std::uint64_t row = 0;      // bytes per row
   std::uint64_t fixed = 0;    // bytes apart from the rows, for a group of any size
-  std::uint64_t kept = 0;     // MeasureMemory::block
+  std::uint64_t kept = 0;     // MeasureMemory::block, and what the removal of heads needs beyond a pass
 
   /// Returns the bytes for a group of this block alone, without its state.
   [[nodiscard]] std::uint64_t bytes() const;
@@ -45,6 +46,8 @@ struct BlockMemory {
 /// The memory that a pass over a block needs, and the block's part in that of a group.
 struct BlockNeeds {
   forward::PassFootprint pass;
+  causal::CausalFootprint causal;  // of the removal of heads, which ends before the pass begins
+  std::uint64_t measures = 0;      // MeasureMemory::block of all measures
   BlockMemory memory;
 };
 [[nodiscard]] BlockNeeds needs_of(const StudyInput& input, const MemoryShares& shares,
@@ -70,7 +73,8 @@ class GroupSize {
   GroupSize(const MemoryShares& shares, std::uint64_t state_bytes, std::size_t most_rows)
       : of_worker_(shares.of_worker),
         state_bytes_(state_bytes),
-        most_rows_(!shares.one_layer_at_a_time() || state_bytes == 0 ? 0 : most_rows) {}
+        most_rows_(!shares.one_layer_at_a_time() || shares.single_blocks || state_bytes == 0 ? 0
+                                                                                             : most_rows) {}
 
   /// Adds a block. Returns false, and changes nothing, if the group must not have it. A group without blocks
   /// takes every block that fits into the memory.

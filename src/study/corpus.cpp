@@ -43,8 +43,6 @@ std::unique_ptr<checkpoint::Checkpoint> shuffled_checkpoint(checkpoint::Checkpoi
 constexpr std::size_t kMaxFrequencyFile = std::size_t{1} << 30;  // bytes
 constexpr std::size_t kProbeLength = 32;
 constexpr std::size_t kMaxProbes = 16;  // largest number of sequences in a probe block
-// Largest number of tokens in a probe block if batch_tokens is smaller, unless one sequence is longer.
-constexpr std::size_t kMinProbeTokens = 256;
 
 /// Cuts a sequence into windows of up to `length` tokens. Each window starts `stride` text tokens after the
 /// previous window, and contains the special tokens that the tokenizer added at both ends.
@@ -285,7 +283,7 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
   for (; next_probe_ < probe_->size() && block.probes.size() < kMaxProbes; ++next_probe_) {
     ProbeSequence& probe = (*probe_)[next_probe_];
     tokens += probe.sequence.queries();
-    if (!block.probes.empty() && tokens > std::max(options_.batch_tokens, kMinProbeTokens)) break;
+    if (!block.probes.empty() && tokens > std::max(options_.batch_tokens, kFewestProbeTokens)) break;
     block.probes.push_back(probe.marks);
     block.batch.sequences.push_back(std::move(probe.sequence));
   }

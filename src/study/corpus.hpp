@@ -102,6 +102,10 @@ struct CorpusFile {
   std::optional<FileVersion> version = {};  // the file must keep this version while it is read
 };
 
+/// Largest number of tokens in a probe block if CorpusOptions::batch_tokens is smaller, unless one sequence
+/// is longer.
+inline constexpr std::size_t kFewestProbeTokens = 256;
+
 struct CorpusOptions {
   std::vector<CorpusFile> files;
   /// Largest number of tokens per block, where a target counts instead of its input if it is longer. A block

@@ -35,9 +35,9 @@ std::vector<model::HeadId> greedy_order(const StudyInput& input, Pool& pool, Pro
   std::erase_if(settings.measures, [](const MeasureRow* row) { return row->name != "ablation"; });
   settings.corpus.probe = {};
   settings.ablation.sets.clear();
-  const StudyInput with_sets{settings, input.model, input.vocabulary, input.encoder};
-  const AblationData data = prepare_ablation(settings.ablation, settings.corpus, settings.seed, input.model,
-                                             input.vocabulary, input.encoder, pool, progress);
+  const StudyInput with_sets{settings,      input.model,  input.vocabulary,
+                             input.encoder, input.memory, input.used};
+  const AblationData data = prepare_ablation(with_sets, pool, progress);
   std::vector<model::HeadId> left = settings.selection.heads, removed;
   Progress silent(ProgressMode::never, true);
   progress.begin("greedy order", left.size() - 1, "head");

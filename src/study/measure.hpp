@@ -223,6 +223,7 @@ class StudyBlock {
   const TokenFrequencies* frequencies = nullptr;  // of the corpus or a file; set if a measure needs them
   const AblationData* ablation = nullptr;         // set if a measure removes heads
   Warnings* warnings = nullptr;                   // of the block; set if a measure removes heads
+  bool streamed = false;                          // the weights of one layer at a time stay in memory
 
   [[nodiscard]] const analysis::SequenceMarks& marks(std::size_t sequence) const { return marks_[sequence]; }
   /// Returns the keys that each query may attend to in this layer, which must have a selected head.

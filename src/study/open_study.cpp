@@ -11,6 +11,7 @@
 
 #include "base/files/input_file.hpp"
 #include "base/files/output_file.hpp"
+#include "base/memory.hpp"
 #include "base/text.hpp"
 #include "study/corpus.hpp"
 
@@ -81,6 +82,7 @@ std::vector<const MeasureRow*> requested_measures(const StudyRequest& request, W
 OpenStudy open_study(StudyRequest request, std::vector<const MeasureRow*> measures, inspect::OpenModel open,
                      Warnings& warnings) {
   OpenStudy study{std::move(request.settings), std::move(open)};
+  study.used = memory_use().now;
   StudySettings& settings = study.settings;
   const model::ModelConfig& config = study.open.model.config();
   // Only the removal of heads runs the decoder of an encoder-decoder model.

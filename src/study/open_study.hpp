@@ -41,9 +41,11 @@ struct StudyRequest {
 struct OpenStudy {
   StudySettings settings;
   inspect::OpenModel open;
-  std::uint64_t memory = 0;  // StudyInput::memory
+  std::uint64_t memory = 0, used = 0;  // as in StudyInput
 
-  [[nodiscard]] StudyInput input() { return {settings, open.model, open.vocabulary, open.encoder, memory}; }
+  [[nodiscard]] StudyInput input() {
+    return {settings, open.model, open.vocabulary, open.encoder, memory, used};
+  }
 };
 /// Completes the settings for a model, except those of an ablation. Without StudyRequest::measures, leaves
 /// out measures whose annotation no input format can have, and, with a warning, those that are limited to

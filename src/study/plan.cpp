@@ -226,9 +226,7 @@ void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Pro
       random_twins(plan.input.model, settings.null_models, settings.seed, ignored);
   Pool trial_pool(std::min(pool.size(), available_threads()));
   std::optional<AblationData> ablation;
-  if (settings.removes_heads())
-    ablation = prepare_ablation(settings.ablation, settings.corpus, settings.seed, plan.input.model,
-                                plan.input.vocabulary, plan.input.encoder, pool, progress);
+  if (settings.removes_heads()) ablation = prepare_ablation(plan.input, pool, progress);
   const StudyRun run{.input = plan.input,
                      .pool = trial_pool,
                      .progress = progress,
@@ -404,7 +402,7 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   (void)study_identity(settings, input.model, alone, input.memory > 0);
   plan.cost.start = since(request.begin);
   StudyState state(plain_header(settings, input.model));
-  const MemoryShares shares = share_memory(input, pool.size(), plan.memory.process);
+  const MemoryShares shares = share_memory(input, pool.size());
   if (shares.one_layer_at_a_time()) plan.memory.process = shares.used;
   plan.survey = survey_corpus(input, shares, pool.size(), progress);
   plan.cost.read = plan.survey.read_seconds;

@@ -15,7 +15,6 @@
 #include "base/files/input_file.hpp"
 #include "base/files/output_file.hpp"
 #include "base/interrupt.hpp"
-#include "base/memory.hpp"
 #include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -247,9 +246,7 @@ StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progre
     }
   });
   if (of_frequencies) require_version(*settings.frequencies, *of_frequencies);
-  if (settings.removes_heads())
-    beginning.ablation = prepare_ablation(settings.ablation, settings.corpus, settings.seed, input.model,
-                                          input.vocabulary, input.encoder, pool, progress);
+  if (settings.removes_heads()) beginning.ablation = prepare_ablation(input, pool, progress);
   return beginning;
 }
 
@@ -260,8 +257,6 @@ void load_weights(const StudyRun& run) {
 }
 
 void require_streamable(const StudySettings& settings) {
-  if (settings.removes_heads())
-    fail(Status::usage, "--memory: measures that remove heads need all weights; leave --memory out");
   if (settings.null_models > 0)
     fail(Status::usage, "--memory: random models (--null-model) need all weights; leave one of the two out");
 }
@@ -299,6 +294,7 @@ std::uint64_t compute_blocks(const StudyRun& run, std::span<const CorpusBlock> b
       StudyBlock& block = shown.emplace_back(model, blocks[b], header.shape);
       block.frequencies = run.frequencies;
       block.ablation = run.ablation;
+      block.streamed = streamed;
       block.warnings = &raised;
       starts.push_back(group.sequences());
       group.add(observers.emplace_back(block, wanted[b], selection.heads), batches[b].sequences.size());
@@ -459,7 +455,7 @@ class BlockQueue {
 
 void run_study(const StudyRun& run, StudyState& state) {
   const StudyInput& input = run.input;
-  const MemoryShares shares = share_memory(input, run.pool.size(), memory_use().now);
+  const MemoryShares shares = share_memory(input, run.pool.size());
   if (!shares.one_layer_at_a_time()) load_weights(run);
   std::mutex adding;  // guards the state and next_checkpoint
   BlockQueue blocks(run, shares, state, adding);

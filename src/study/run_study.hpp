@@ -51,6 +51,7 @@ struct StudyInput {
   /// Limit of the resident memory in bytes; 0: no limit. If the weights do not fit, run_study() keeps the
   /// weights of a few layers at a time. The results do not depend on it.
   std::uint64_t memory = 0;
+  std::uint64_t used = 0;  // resident memory of the process when the study was opened
 };
 
 /// Returns the size of all corpus files in bytes, without standard input. Throws Error(environment)

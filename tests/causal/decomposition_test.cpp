@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -69,7 +70,7 @@ Decomposed check_sums(const model::Model& model, const input::Batch& batch) {
   const std::size_t n = products.rows.size();
   const std::vector<std::int64_t> tokens = {0, 1, 7, static_cast<std::int64_t>(products.rows[0].size()) - 1};
   for (const std::size_t position : {std::size_t{0}, n / 2, n - 1}) {
-    const causal::LogitParts parts = causal::logit_parts(model, recorded, position, tokens, pool);
+    const causal::LogitParts parts = causal::logit_parts(model, recorded, position, tokens, context);
     const std::vector<float>& row = products.rows[position];
     const double largest = std::abs(*std::ranges::max_element(row, {}, [](float x) { return std::abs(x); }));
     for (std::size_t t = 0; t < tokens.size(); ++t) {
@@ -91,7 +92,7 @@ Decomposed check_sums(const model::Model& model, const input::Batch& batch) {
       const std::size_t last_key = cross ? recorded.memory.rows() - 1 : last;
       for (const auto& [query, key] : {std::pair(last, last_key / 2), std::pair(last, std::size_t{0})}) {
         const causal::ScoreParts parts =
-            causal::score_parts(model, recorded, {layer, head}, query, key, pool);
+            causal::score_parts(model, recorded, {layer, head}, query, key, context);
         double sum = 0;
         for (const double value : parts.parts.values()) sum += value;
         CHECK(std::abs(sum - of_head.at({query, key})) <= 1e-5 * std::max(largest, 1e-3));
@@ -222,6 +223,7 @@ GoldenCount check_goldens(const Bounds& bounds, const Record& record) {
     const std::size_t heads = model.config().layers[0].attention.heads;
     const double bound = model.config().position_in_scores() ? bounds.position_in_scores : bounds.others;
     Pool pool(1);
+    forward::RunContext context{.pool = pool, .warnings = warnings};
     const auto recorded = record(golden, model, pool);
     const std::vector<std::int64_t> positions = golden.integers("positions"),
                                     tokens = golden.integers("tokens");
@@ -229,7 +231,7 @@ GoldenCount check_goldens(const Bounds& bounds, const Record& record) {
     const std::size_t count = logit_terms.shape.at(1);  // of writers
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const causal::LogitParts parts = causal::logit_parts(
-          model, recorded, static_cast<std::size_t>(positions[i]), std::span(tokens).subspan(i, 1), pool);
+          model, recorded, static_cast<std::size_t>(positions[i]), std::span(tokens).subspan(i, 1), context);
       const std::vector<std::size_t> places = golden_places(parts.writers, heads, count);
       std::vector<double> got(count, 0.0);
       for (std::size_t w = 0; w < parts.writers.size(); ++w) got.at(places[w]) += parts.parts(w, 0);
@@ -240,7 +242,7 @@ GoldenCount check_goldens(const Bounds& bounds, const Record& record) {
     for (std::size_t i = 0; 4 * i < scores.size(); ++i) {
       const auto at = [&](std::size_t j) { return static_cast<std::size_t>(scores[4 * i + j]); };
       const causal::ScoreParts parts =
-          causal::score_parts(model, recorded, {at(0), at(1)}, at(2), at(3), pool);
+          causal::score_parts(model, recorded, {at(0), at(1)}, at(2), at(3), context);
       const std::vector<std::size_t> of_query = golden_places(parts.query_writers, heads, count),
                                      of_key = golden_places(parts.key_writers, heads, count);
       std::vector<double> got(count * count, 0.0);
@@ -277,40 +279,63 @@ TEST_CASE("the parts of logits and scores in the float64 pass are those of PyTor
   CHECK(checked.scores >= 108);
 }
 
-TEST_CASE("the direct effect of removing a head is minus its part of the logits") {
+/// Checks that the direct effect of removing each head is minus its part of the logits.
+void check_direct_effects(const model::Model& model, const input::Batch& batch) {
+  Pool pool(1);
+  Warnings warnings;
+  forward::RunContext context{.pool = pool, .warnings = warnings};
+  const std::vector<std::int64_t>& ids = batch.sequences[0].predicted().ids;
+  const std::size_t query = ids.size() - 2;
+  const std::int64_t target = ids.back();
+  const std::vector<causal::ScoredQueries> scored = {{{query}, {target}, {}}};
+  const std::vector<double> mean = causal::mean_output_row(model, pool);
+  const causal::CausalPass pass(
+      {.model = model, .batch = batch, .scored = scored, .answer = {}, .mlps = true, .mean_output = mean},
+      context);
+  std::vector<std::int64_t> all(model.config().output_embedding().vocabulary);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+  const causal::LogitParts parts = causal::logit_parts(model, pass.recorded()[0], query, all, context);
+  std::vector<causal::Intervention> removals;
+  std::vector<double> expected;
+  for (std::size_t w = 0; w < parts.writers.size(); ++w) {
+    if (parts.writers[w].kind != causal::Writer::Origin::head) continue;
+    double average = 0;
+    for (std::size_t t = 0; t < all.size(); ++t)
+      average += parts.parts(w, t) / static_cast<double>(all.size());
+    removals.push_back({0, {{{parts.writers[w].layer, parts.writers[w].head}, {}}}, {}});
+    expected.push_back(average - parts.parts(w, static_cast<std::size_t>(target)));
+  }
+  CHECK(removals.size() >= 4);
+  causal::Intervention together;
+  for (const causal::Intervention& removal : removals) together.heads.push_back(removal.heads.front());
+  removals.push_back(together);
+  expected.push_back(std::accumulate(expected.begin(), expected.end(), 0.0));
+  const std::vector<causal::Effect> resident = pass.run(removals, context);
+  context.streamed_rows = 1;
+  const std::vector<causal::Effect> streamed = pass.run(removals, context);
+  for (std::size_t i = 0; i < removals.size(); ++i) {
+    CHECK(resident[i].direct == doctest::Approx(expected[i]).epsilon(1e-4));
+    CHECK(streamed[i].direct == resident[i].direct);
+    CHECK(streamed[i].loss == resident[i].loss);
+  }
+}
+
+TEST_CASE("the direct effect of removing heads is minus their parts of the logits") {
   for (const std::string name : {"tiny-llama", "t5", "t5-own-head", "mbart", "pegasus"}) {
     CAPTURE(name);
     Warnings warnings;
     const InterventionGolden one(ATTNCTL_SOURCE_DIR "/tests/golden/interventions/" + name + ".npz", warnings);
-    const model::Model& model = one.model;
-    Pool pool(1);
-    forward::RunContext context{.pool = pool, .warnings = warnings};
-    const input::Batch batch = batch_of(one.golden);
-    const std::vector<std::int64_t>& ids = batch.sequences[0].predicted().ids;
-    const std::size_t query = ids.size() - 2;
-    const std::int64_t target = ids.back();
-    const std::vector<causal::ScoredQueries> scored = {{{query}, {target}, {}}};
-    const std::vector<double> mean = causal::mean_output_row(model, pool);
-    const causal::CausalPass pass(
-        {.model = model, .batch = batch, .scored = scored, .answer = {}, .mlps = true, .mean_output = mean},
-        context);
-    std::vector<std::int64_t> all(model.config().output_embedding().vocabulary);
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
-    const causal::LogitParts parts = causal::logit_parts(model, pass.recorded()[0], query, all, pool);
-    std::size_t heads = 0;
-    for (std::size_t w = 0; w < parts.writers.size(); ++w) {
-      if (parts.writers[w].kind != causal::Writer::Origin::head) continue;
-      ++heads;
-      double average = 0;
-      for (std::size_t t = 0; t < all.size(); ++t)
-        average += parts.parts(w, t) / static_cast<double>(all.size());
-      const std::vector<causal::Intervention> removal = {
-          {0, {{{parts.writers[w].layer, parts.writers[w].head}, {}}}, {}}};
-      const double direct = pass.run(removal, context)[0].direct;
-      CHECK(direct ==
-            doctest::Approx(average - parts.parts(w, static_cast<std::size_t>(target))).epsilon(1e-4));
-    }
-    CHECK(heads >= 6);
+    check_direct_effects(one.model, batch_of(one.golden));
+  }
+}
+
+TEST_CASE("direct effects are right for weights that stay as stored") {
+  input::Batch batch;
+  batch.sequences.emplace_back().ids = {1, 5, 9, 2, 7, 7, 3};
+  for (const std::string name : {"llama-f16", "gguf/llama-q8_0.gguf", "gguf/gpt2-f32.gguf"}) {
+    CAPTURE(name);
+    Warnings warnings;
+    check_direct_effects(bind_model(ATTNCTL_SOURCE_DIR "/tests/golden/" + name, warnings), batch);
   }
 }
 

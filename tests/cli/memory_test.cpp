@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -151,19 +152,54 @@ TEST_CASE("a study under --memory that is killed goes on and gives the same byte
   }
 }
 
-TEST_CASE("a study that needs all weights at once refuses --memory") {
-  const std::vector<std::string> study = {
-      "study", "data/tiny-llama", "--input", "data/sentences.txt", "--memory", "1G"};
+TEST_CASE("ablate whose weights do not fit into --memory gives the same bytes from one layer at a time") {
+  attnctl::test::TempDir folder;
+  attnctl::test::MemoryModel::read("data/tiny-llama")
+      .with_layers(48)
+      .write_with_tokenizer(folder.path(), "data/tiny-llama");
+  const std::string texts = (folder.path() / "texts.txt").string();
+  std::ofstream(texts) << "one cat and one cat and one house\nthe king spoke to the queen\n";
+  const std::vector<std::string> command = {"ablate",   folder.path().string(), "--input",  texts,
+                                            "--layers", "0,20,46-47",           "--format", "json"};
   for (const std::vector<std::string>& more :
-       {std::vector<std::string>{"--null-model", "1"}, std::vector<std::string>{"--causal"}}) {
-    std::vector<std::string> command = study;
-    command.insert(command.end(), more.begin(), more.end());
-    const RunResult result = run_attnctl(command);
-    CAPTURE(more.front());
-    CHECK(result.status == 2);
-    CHECK(result.err.find("--memory") != std::string::npos);
-    CHECK(result.out.empty());
+       {std::vector<std::string>{"--threads", "1", "--sets", "head,mlp"},
+        std::vector<std::string>{"--threads", "3", "--replace", "resample", "--sets", "layer,mlp"},
+        std::vector<std::string>{"--threads", "2", "--by-position", "--mean-from", "data/sentences.txt"}}) {
+    std::vector<std::string> all = command;
+    all.insert(all.end(), more.begin(), more.end());
+    check_bounded(all);
   }
+}
+
+TEST_CASE("study --causal and ablate under --memory give the same bytes for bundled models") {
+  for (const char* const model : {"data/tiny-bert", "data/tiny-llama"}) {
+    const std::string texts = std::string(model) + "/sentences.jsonl";
+    check_bounded({"study", model, "--input", texts, "--causal", "--threads", "2", "--format", "json"});
+    check_bounded({"ablate", model, "--input", texts, "--order", "greedy", "--steps", "2", "--layers", "0",
+                   "--format", "json"});
+  }
+}
+
+TEST_CASE("patch and attribute whose weights do not fit into --memory give the same bytes") {
+  attnctl::test::TempDir folder;
+  attnctl::test::MemoryModel::read("data/tiny-llama")
+      .with_layers(48)
+      .write_with_tokenizer(folder.path(), "data/tiny-llama");
+  for (const std::string& model : {std::string("data/tiny-llama"), folder.path().string()}) {
+    check_bounded({"patch", model, "--clean", "one cat and one cat and one", "--corrupt",
+                   "one house and one house and one", "--layers", "0-3", "--parts", "z,pattern", "--path",
+                   "0.0:3.1", "--threads", "2"});
+    check_bounded({"attribute", model, "--text", "one cat and one cat and one", "--score", "3.1:7:2",
+                   "--patterns", "3.1", "--steps", "3", "--threads", "2"});
+  }
+}
+
+TEST_CASE("a study with random models refuses --memory") {
+  const RunResult result = run_attnctl(
+      {"study", "data/tiny-llama", "--input", "data/sentences.txt", "--memory", "1G", "--null-model", "1"});
+  CHECK(result.status == 2);
+  CHECK(result.err.find("--memory") != std::string::npos);
+  CHECK(result.out.empty());
 }
 
 TEST_CASE("--memory limits the pass of a model that is much larger than its layers") {

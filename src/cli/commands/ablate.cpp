@@ -227,9 +227,9 @@ void order_greedily(const StudyScope& scope, OpenStudy& study, Session& session)
     settings.corpus.files = {{*texts, input_format(*texts, scope.inputs), version_of_file(*texts)}};
   else if (reads_standard_input(scope))
     fail(Status::usage, "--input -: --order greedy reads the corpus several times; give a file");
-  const std::vector<model::HeadId> order =
-      study::greedy_order({settings, study.open.model, study.open.vocabulary, study.open.encoder},
-                          session.pool, session.progress);
+  const std::vector<model::HeadId> order = study::greedy_order(
+      {settings, study.open.model, study.open.vocabulary, study.open.encoder, study.memory, study.used},
+      session.pool, session.progress);
   study.settings.ablation = ablation_settings(scope, study.open, study.settings.selection, order);
 }
 
@@ -292,6 +292,7 @@ Command ablate_command() {
               "Seed of the random sets, of the masked tokens, of the chosen inputs and of intervals")});
   add_shard_options(command, *options);
   add_result_options(command, *options);
+  command.add("Run", {memory_option(options->run, kMemoryHelp)});
   command.footer =
       "docs/causal.md explains the results and their limits.\n"
       "Examples:\n"

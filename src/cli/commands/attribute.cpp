@@ -50,6 +50,7 @@ void attribute(const AttributeOptions& options) {
         {.component = "", .layers = "", .heads = *options.patterns, .option = "--patterns"},
         open.model.config());
   request.steps = options.steps;
+  request.memory = options.run.memory;
   ResultWriter writer(target, options.output, session);
   forward::RunContext context = session.context();
   context.progress = nullptr;  // short passes
@@ -96,6 +97,7 @@ Command attribute_command() {
   add_table_option(command, options->output, "logits,scores,patterns,pattern_heads,pattern_layers");
   options->output.default_table = "logits";
   add_worker_options(command, options->run);
+  command.add("Run", {memory_option(options->run, kMemoryHelp)});
   command.footer =
       "docs/causal.md explains the results and their limits.\n"
       "Examples:\n"

@@ -73,6 +73,7 @@ void patch(const PatchOptions& options) {
     request.answer = causal::AnswerTokens{answer_token("--answer", *options.answer, open),
                                           answer_token("--wrong", *options.wrong, open)};
   for (const std::string& path : options.paths) request.paths.push_back(parse_path(path, config));
+  request.memory = options.run.memory;
   ResultWriter writer(target, options.output, session);
   forward::RunContext context = session.context();
   context.progress = nullptr;  // many short passes
@@ -141,6 +142,7 @@ Command patch_command() {
   add_table_option(command, options->output, "patches,paths");
   options->output.default_table = "patches";
   add_worker_options(command, options->run);
+  command.add("Run", {memory_option(options->run, kMemoryHelp)});
   const std::string texts =
       "--clean \"one cat and one cat and one\" --corrupt \"one house and one house and one\"";
   command.footer =

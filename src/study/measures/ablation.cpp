@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "causal/footprint.hpp"
 #include "causal/gradient.hpp"
 #include "causal/interventions.hpp"
 #include "study/measure.hpp"
@@ -457,6 +458,7 @@ void AblationMeasure::begin(const StudyBlock& block) {
   Pool alone(1);
   Warnings warnings;  // the pass with the patterns has the same
   forward::RunContext context{.pool = alone, .warnings = warnings};
+  if (block.streamed) context.streamed_rows = causal::kStreamedRows;
   const causal::CausalPass pass({.model = block.model,
                                  .batch = batch,
                                  .scored = scored,
