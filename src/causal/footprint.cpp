@@ -67,25 +67,24 @@ CausalFootprint causal_footprint(const model::Model& model, const input::Batch& 
   const std::uint64_t forward_buffers =
       saturating_sum(pass.activations, pass.workers, saturating_product(pass.row, rows_of(copies)));
 
-  std::uint64_t width = 0, layer = 0;
+  // The gradients need float32 weights: copies of the encoded weights of the output head, then of each layer.
+  std::uint64_t width = 0, converted = 0;
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     width = std::max(width, backward_width(config, config.layers[i]));
-    const std::uint64_t decoded = model.layer_bytes(i);
-    const std::uint64_t stored = model.layer_bytes(i, model::WeightForm::stored);
-    const std::uint64_t both = decoded == stored ? decoded : saturating_sum(decoded, stored);
-    layer = std::max(layer, both);
-    if (model.shared_with(i) == i) made.resident_weights = saturating_sum(made.resident_weights, both);
+    const std::uint64_t decoded = model.layer_bytes(i),
+                        stored = model.layer_bytes(i, model::WeightForm::stored);
+    if (decoded != stored) converted = std::max(converted, decoded);
   }
+  if (const std::uint64_t decoded = model.head_bytes();
+      decoded != model.head_bytes(model::WeightForm::stored))
+    converted = std::max(converted, decoded);
   constexpr std::uint64_t panels = 6;
   const std::uint64_t backward = saturating_sum(
       floats(std::min<std::uint64_t>(pass.block_rows, rows_of(batch)), width),
       floats(threads * panels * 128, keys), floats(2 * rows_of(batch), config.d_model), pass.workers);
-  made.buffers = std::max(forward_buffers, backward);
-  const std::uint64_t decoded = model.head_bytes(), stored = model.head_bytes(model::WeightForm::stored);
-  const std::uint64_t others = saturating_sum(pass.other_weights - std::min(pass.other_weights, stored),
-                                              decoded == stored ? decoded : saturating_sum(decoded, stored));
-  made.resident_weights = saturating_sum(made.resident_weights, others);
-  made.streamed_weights = saturating_sum(layer, others);
+  made.buffers = std::max(forward_buffers, saturating_sum(backward, converted));
+  made.resident_weights = saturating_sum(pass.resident_weights, pass.other_weights);
+  made.streamed_weights = saturating_sum(pass.streamed_weights, pass.other_weights);
   return made;
 }
 

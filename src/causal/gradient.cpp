@@ -83,6 +83,7 @@ class BackwardPass {
       states.push_back(begin(std::move(block)));
       back_logits(objective, states.back());
     }
+    model_.evict_converted_head();
     if (context_.streamed_rows > 0) model_.evict_head();
     if (context_.progress != nullptr)
       context_.progress->begin("gradient", (layers - path_.first_layer) * states.size(), "layer");
@@ -91,7 +92,7 @@ class BackwardPass {
         back_layer(state, index);
         if (context_.progress != nullptr) context_.progress->advance();
       }
-      if (context_.streamed_rows > 0) release(index);
+      release(index);
     }
     if (context_.progress != nullptr) context_.progress->end();
     return std::move(results_);
@@ -107,8 +108,13 @@ class BackwardPass {
   /// Releases the weights that the gradient of a layer used, except those of the layer before it.
   void release(std::size_t index) const {
     const std::size_t next = index > 0 ? model_.shared_with(index - 1) : config_.layers.size();
-    if (model_.shared_with(index) != next) model_.evict_layer(index);
-    if (is_normed_next(index) && model_.shared_with(index + 1) != next) model_.evict_layer(index + 1);
+    const auto evict = [&](std::size_t used) {
+      if (model_.shared_with(used) == next) return;
+      model_.evict_converted_layer(used);
+      if (context_.streamed_rows > 0) model_.evict_layer(used);
+    };
+    evict(index);
+    if (is_normed_next(index)) evict(index + 1);
   }
 
   BackwardState begin(forward::Block block) const {

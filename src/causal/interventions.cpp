@@ -286,6 +286,7 @@ void CausalPass::add_direct_effects(std::span<const Intervention> interventions,
         }
       }
     }
+    model.evict_converted_layer(index);
     if (context.streamed_rows > 0) model.evict_attention(index);
   }
 }

@@ -7,7 +7,8 @@
 
 namespace attnctl::causal {
 
-/// The weights of a layer. At the end of the use they leave the memory if RunContext::streamed_rows is not 0.
+/// The weights of a layer as float32. At the end of their use, they are evicted if RunContext::streamed_rows
+/// is not 0; otherwise only copies of encoded weights are.
 class LayerUse {
  public:
   LayerUse(const model::Model& model, std::size_t index, const forward::RunContext& context)
@@ -19,6 +20,7 @@ class LayerUse {
   LayerUse& operator=(const LayerUse&) = delete;
   ~LayerUse() {
     weights_.reset();
+    model_.evict_converted_layer(index_);
     if (streamed_) model_.evict_layer(index_);
   }
 

@@ -827,6 +827,19 @@ void Model::evict_head() const {
   shared_->stored_head.reset();
 }
 
+void Model::evict_converted_layer(std::size_t index) const {
+  if (!shared_->is_encoded) return;
+  const std::lock_guard lock(shared_->tensors.mutex());
+  shared_->layers.erase(config_->layers.at(index).stored());
+  shared_->attentions.erase(config_->layers.at(index).stored());
+}
+
+void Model::evict_converted_head() const {
+  if (!shared_->is_encoded) return;
+  const std::lock_guard lock(shared_->tensors.mutex());
+  shared_->head.reset();
+}
+
 std::uint64_t Model::layer_bytes(std::size_t index, WeightForm form) const {
   const BoundLayer& bound = shared_->bound(config_->layers.at(index));
   WeightBytes bytes(*source().weights, form);

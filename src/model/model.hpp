@@ -205,6 +205,9 @@ class Model {
   void evict_attention(std::size_t index) const;
   void evict_embedding() const;
   void evict_head() const;
+  /// Remove only copies of encoded weights as float32. Without encoded weights, they do nothing.
+  void evict_converted_layer(std::size_t index) const;
+  void evict_converted_head() const;
 
   /// Return upper bounds, in bytes, of the memory of the weights above in a form (by default float32),
   /// including pages of mapped files and the temporary memory during their conversion. These functions do not
