@@ -159,8 +159,9 @@ TEST_CASE("products with an encoded matrix equal those with its decoded numbers"
   for (std::size_t e = 0; e < kEncodings; ++e) {
     const auto encoding = static_cast<NumberEncoding>(e);
     const std::size_t values = block_size(encoding).values;
-    for (const Extents& extents : {Extents{1, 1, 1}, Extents{2, 17, 3}, Extents{6, 64, 2}, Extents{7, 65, 1},
-                                   Extents{13, 130, 5}, Extents{40, 33, 4}}) {
+    for (const Extents& extents :
+         {Extents{1, 1, 1}, Extents{2, 17, 3}, Extents{6, 64, 2}, Extents{7, 65, 1}, Extents{13, 130, 5},
+          Extents{24, 19, 6}, Extents{25, 19, 6}, Extents{40, 33, 4}}) {
       const std::size_t k = extents.blocks * (values == 1 ? 333 : values == 32 ? 224 : values);
       const RandomBlocks b(encoding, extents.n, k, 11);
       const OwnedMatrix<float> plain = decoded(b.matrix);
