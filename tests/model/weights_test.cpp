@@ -132,7 +132,8 @@ TEST_CASE("stored weights of a quantised model are views of the file with the sa
   CHECK(stored->attention_norm.gain.size() == 32);
   CHECK(model.layer_bytes(0, attnctl::model::WeightForm::stored) < model.layer_bytes(0) / 3);
   CHECK_THROWS_AS((void)stored->query.inputs(0, 4), std::logic_error);
-  CHECK(stored->query.in_out_double().values() == plain->query.in_out_double().values());
+  const auto in_double = stored->query.in_out_double();
+  CHECK(std::ranges::equal(in_double.values(), plain->query.in_out_double().values()));
   model.evict_layer(0);
   const auto again = decoded(stored->query.encoded);  // the lease is still valid
   CHECK(std::equal(again.begin(), again.end(), plain->query.stored.data));
