@@ -87,9 +87,26 @@ class BackwardPass {
     if (context_.streamed_rows > 0) model_.evict_head();
     if (context_.progress != nullptr)
       context_.progress->begin("gradient", (layers - path_.first_layer) * states.size(), "layer");
+    std::vector<std::vector<BackwardState>> without(
+        layers);  // [dropped layer][Blocks], empty before this layer
     for (std::size_t index = layers; index-- > path_.first_layer;) {
-      for (BackwardState& state : states) {
-        back_layer(state, index);
+      for (std::size_t b = 0; b < states.size(); ++b) {
+        BackwardState& state = states[b];
+        const forward::Block& block = state.block(config_.layers[index].component);
+        const model::Lease<model::LayerWeights> weights = model_.layer(index, &pool_);
+        const RecomputedLayer at = recompute(state, index, *weights);
+        if (path_.without_layer && index > path_.first_layer) {
+          without[index].push_back(state);
+          (void)back_layer(without[index].back(), index, *weights, at, true);
+        }
+        const FloatRows d_z = back_layer(state, index, *weights, at, false);
+        for (const forward::BlockSequence& place : block.sequences)
+          results_[place.index].d_z[index] = copy_of(rows_of(d_z, place));
+        for (std::size_t dropped = index + 1; path_.without_layer && dropped < layers; ++dropped) {
+          const FloatRows changed = back_layer(without[dropped][b], index, *weights, at, false);
+          for (const forward::BlockSequence& place : block.sequences)
+            path_.without_layer(dropped, index, place.index, rows_of(changed, place));
+        }
         if (context_.progress != nullptr) context_.progress->advance();
       }
       release(index);
@@ -350,26 +367,26 @@ class BackwardPass {
       back_norm(pool_, layer.norm, weights->convolution_norm, convolved.view(), state.d.view());
   }
 
-  /// Changes state.d from the derivatives of what follows a layer to those of at.x. Stores d_z.
-  void back_layer(BackwardState& state, std::size_t index) {
+  [[nodiscard]] static FloatView rows_of(const FloatRows& rows, const forward::BlockSequence& place) {
+    return rows.view().row_range(place.first_query, place.queries);
+  }
+
+  /// Changes state.d from the derivatives of what follows a layer to those of at.x. Returns d_z. `dropped`:
+  /// the heads and the MLP pass no derivative on, and d_z is 0.
+  FloatRows back_layer(BackwardState& state, std::size_t index, const model::LayerWeights& weights,
+                       const RecomputedLayer& at, bool dropped) {
     const model::LayerConfig& layer = config_.layers[index];
-    const model::Lease<model::LayerWeights> lease = model_.layer(index, &pool_);
-    const model::LayerWeights& weights = *lease;
     const forward::Block& block = state.block(layer.component);
-    const RecomputedLayer at = recompute(state, index, weights);
     back_to_output(state, index, at);
-    const bool dropped = path_.dropped_layer == index;
     const FloatRows parallel = back_mlp_of(state, layer, weights, at, dropped);
     FloatRows d_z(block.rows, layer.attention.heads * layer.attention.d_value);
     if (!dropped) {
       d_z = back_term(layer, at.attention, weights.attention_norm, weights.attention_output_norm, state.d);
       if (weights.output.present()) d_z = back_dense(pool_, weights.output, d_z.view());
     }
-    for (const forward::BlockSequence& place : block.sequences)
-      results_[place.index].d_z[index] = copy_of(d_z.view().row_range(place.first_query, place.queries));
     if (parallel.rows() > 0) add(parallel, state.d);
     // Nothing before the first layer of a path has heads on it.
-    if (dropped || index == path_.first_layer || index == 0 || begins_decoder(index)) return;
+    if (dropped || index == path_.first_layer || index == 0 || begins_decoder(index)) return d_z;
 
     const bool cross = layer.component == model::Component::cross;
     const model::NormConfig read = input_norm(layer, layer.attention_norm());
@@ -383,6 +400,7 @@ class BackwardPass {
     add(d.d_keys, cross ? state.d_memory : d.d_queries);
     back_norm(pool_, read, weights.attention_norm, at.x.view(), d.d_queries.view());
     add(d.d_queries, state.d);
+    return d_z;
   }
 
   [[nodiscard]] FloatRows stacked_memory(const forward::Block& inputs) const {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -20,12 +20,17 @@ struct HeadGradients {
   std::vector<OwnedMatrix<float>> d_z;  // [layers][n, heads * v], as RecordedSequence::z
 };
 
-/// The part of the model that a backward pass follows.
+/// Receives the gradient d_z [n, heads * v] of a sequence in `layer` if the heads and the MLP of the later
+/// layer `dropped` pass no derivative on: only the residual stream around them does.
+using TakeWithout = std::function<void(std::size_t dropped, std::size_t layer, std::size_t sequence,
+                                       MatrixView<const float> d_z)>;
+
+/// How far a backward pass goes, and what it also computes.
 struct BackwardPath {
   std::size_t first_layer = 0;  // the pass ends in this layer; HeadGradients of earlier layers are empty
-  /// A layer whose heads and MLP pass no derivative on: only the residual stream around them does. The
-  /// gradient of its own heads is 0.
-  std::optional<std::size_t> dropped_layer = {};
+  /// If set, called for each layer, from the last to the first, with all later layers dropped one by one in
+  /// ascending order. Dropping an earlier layer changes nothing in `layer`; its own gradient is then 0.
+  TakeWithout without_layer = {};
 };
 
 /// Returns, for each sequence, the gradient of its loss: the mean over its scored queries of -ln p(target).

@@ -145,6 +145,8 @@ class Patcher {
     bytes.kept = saturating_sum(bytes.kept, bytes.kept);
     const std::uint64_t n = receiver_.batch.most_keys();
     std::uint64_t values = 0, rows = request_.parts.size() * request_.selection.heads.size();
+    // The derivatives of the stream without each layer.
+    bytes.kept = saturating_sum(bytes.kept, 3 * n * config_.layers.size() * config_.d_model * sizeof(float));
     for (const model::HeadId id : request_.selection.heads) {
       const std::uint64_t width = config_.layers[id.layer].attention.d_value;
       values += request_.parts.size() * n * width;                   // the patched z
@@ -282,22 +284,30 @@ class Patcher {
     std::vector<PatchEstimate> estimates(interventions.size());
     const double distance = donor_metric_ - metric_;
     const std::size_t layers = config_.layers.size();
-    const auto for_estimates = [&](const causal::BackwardPath& path, const auto& take) {
-      const causal::HeadGradients gradients =
-          causal::difference_gradients(open_.model, receiver_.batch, scored_, answer_, pass.recorded(),
-                                       context_, path)
-              .front();
-      for (std::size_t i = 0; i < interventions.size(); ++i)
-        take(estimates[i],
-             causal::estimate(config_, interventions[i], pass.recorded()[0], gradients).change / distance);
+    const auto change = [&](std::size_t i, const causal::HeadGradients& gradients) {
+      return causal::estimate(config_, interventions[i], pass.recorded()[0], gradients).change / distance;
     };
-    for_estimates({}, [](PatchEstimate& to, double change) { to.change = change; });
-    if (layers == 1) return estimates;  // no other layer can be dropped
-    for (PatchEstimate& estimate : estimates) estimate.grad_drop = 0;
-    for (std::size_t dropped = 0; dropped < layers; ++dropped)
-      for_estimates({.dropped_layer = dropped}, [&](PatchEstimate& to, double change) {
-        to.grad_drop += std::abs(change) / static_cast<double>(layers - 1);
-      });
+    const auto layer_of = [&](std::size_t i) { return interventions[i].heads.front().head.layer; };
+    std::vector<double> sizes(interventions.size(), 0);  // sum of those without one of the later layers
+    const auto add_size = [&](std::size_t /*dropped*/, std::size_t layer, std::size_t /*sequence*/,
+                              MatrixView<const float> d_z) {
+      causal::HeadGradients gradients;
+      gradients.d_z.resize(layers);
+      gradients.d_z[layer] = causal::copy_of(d_z);
+      for (std::size_t i = 0; i < interventions.size(); ++i)
+        if (layer_of(i) == layer) sizes[i] += std::abs(change(i, gradients));
+    };
+    const causal::HeadGradients gradients =
+        causal::difference_gradients(open_.model, receiver_.batch, scored_, answer_, pass.recorded(),
+                                     context_, {.without_layer = add_size})
+            .front();
+    for (std::size_t i = 0; i < interventions.size(); ++i) {
+      estimates[i].change = change(i, gradients);
+      if (layers == 1) continue;  // no other layer can be dropped
+      // An earlier layer changes nothing; without the layer of the head, the estimate is 0.
+      const double earlier = static_cast<double>(layer_of(i)) * std::abs(estimates[i].change);
+      estimates[i].grad_drop = (sizes[i] + earlier) / static_cast<double>(layers - 1);
+    }
     return estimates;
   }
 

@@ -116,9 +116,9 @@ TEST_CASE("estimates from gradients that pass around one layer are those of PyTo
     for (const std::int64_t query : golden.integers("queries"))
       scored[0].queries.push_back(static_cast<std::size_t>(query));
     scored[0].targets = golden.integers("targets");
-    const auto estimates = [&](const BackwardPath& path, std::vector<double>& to) {
-      const HeadGradients gradients = loss_gradients(model, batch, scored, clean, context, path).front();
-      for (std::size_t layer = 0; layer < model.config().layers.size(); ++layer) {
+    const std::size_t layers = model.config().layers.size();
+    const auto estimates = [&](const HeadGradients& gradients, std::vector<double>& to) {
+      for (std::size_t layer = 0; layer < layers; ++layer) {
         const std::size_t width = model.config().layers[layer].attention.d_value;
         for (std::size_t head = 0; head < model.config().layers[layer].attention.heads; ++head) {
           const Intervention replaced{
@@ -127,10 +127,23 @@ TEST_CASE("estimates from gradients that pass around one layer are those of PyTo
         }
       }
     };
+    std::vector<HeadGradients> without(layers);  // by dropped layer
+    for (HeadGradients& one : without) one.d_z.resize(layers);
+    const auto take = [&](std::size_t of, std::size_t layer, std::size_t sequence,
+                          MatrixView<const float> d_z) {
+      CHECK(sequence == 0);
+      CHECK(of > layer);
+      without[of].d_z[layer] = copy_of(d_z);
+    };
+    const HeadGradients whole =
+        loss_gradients(model, batch, scored, clean, context, {.without_layer = take}).front();
     std::vector<double> plain, dropped;
-    estimates({}, plain);
-    for (std::size_t layer = 0; layer < model.config().layers.size(); ++layer)
-      estimates({.dropped_layer = layer}, dropped);
+    estimates(whole, plain);
+    for (std::size_t of = 0; of < layers; ++of) {
+      without[of].d_z[of] = OwnedMatrix<float>(whole.d_z[of].rows(), whole.d_z[of].cols());
+      for (std::size_t layer = of + 1; layer < layers; ++layer) without[of].d_z[layer] = whole.d_z[layer];
+      estimates(without[of], dropped);
+    }
     check_all(plain, golden.array("estimate").values);
     check_all(dropped, golden.array("dropped").values);
   }
