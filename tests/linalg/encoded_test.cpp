@@ -228,6 +228,24 @@ TEST_CASE("ranges of rows of an encoded matrix keep the order of rotary pairs") 
   CHECK(std::ranges::equal(decoded(part.row_range(3, 2)).view().row(1), got.view().row(4)));
 }
 
+TEST_CASE("a part of a product with an encoded matrix has the same bits as the whole product") {
+  for (const std::size_t m : {20UL, 24UL, 25UL, 40UL}) {
+    CAPTURE(m);
+    const RandomBlocks b(NumberEncoding::q4_0, 70, 1024, 23);
+    const OwnedMatrix<float> a = random_matrix(m, 1024, 3);
+    OwnedMatrix<float> whole(m, 70), parts(m, 70);
+    multiply_encoded(true, a.view(), b.matrix, {}, whole.view(), false);
+    for (const std::size_t first : {0UL, 16UL}) {
+      const std::size_t rows = first == 0 ? 16 : m - 16;
+      const MatrixView<const float> own = a.view().row_range(first, rows);
+      const MatrixView<float> to = parts.view().row_range(first, rows);
+      multiply_encoded(true, own, b.matrix.row_range(0, 64), {}, to.col_range(0, 64), false, m);
+      multiply_encoded(true, own, b.matrix.row_range(64, 6), {}, to.col_range(64, 6), false, m);
+    }
+    CHECK(std::ranges::equal(parts.values(), whole.values()));
+  }
+}
+
 TEST_CASE("a product with an encoded matrix checks its shapes") {
   const RandomBlocks b(NumberEncoding::q4_0, 8, 64, 19);
   OwnedMatrix<float> a(2, 64), c(2, 8), narrow(2, 7);

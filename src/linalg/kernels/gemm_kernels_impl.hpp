@@ -795,7 +795,7 @@ struct DecodingKernel {
 
   static void multiply(const EncodedProduct& e, float* workspace) {
     const Product& p = e.product;
-    if (e.transposed && p.m <= kFewRows) return multiply_few(e, workspace);
+    if (e.transposed && e.all_rows <= kFewRows) return multiply_few(e, workspace);
     float* const rows = workspace + kNr * kKc;
     for (std::size_t col = 0; col < p.n; col += kNr) {
       for (std::size_t inner = 0; inner < p.k; inner += kKc) {

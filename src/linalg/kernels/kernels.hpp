@@ -91,7 +91,8 @@ struct Product {
 
 /// A product with an encoded b.
 struct EncodedProduct {
-  Product product;  // without its members b and b_stride
+  Product product;           // without its members b and b_stride
+  std::size_t all_rows = 0;  // of the product that this is a part of; decides which kernel adds the terms
   const EncodedMatrix* b = nullptr;
   bool transposed = false;  // b is [n, k]; its transpose is multiplied
   EncodingBlock block;      // of b
