@@ -35,8 +35,7 @@ void EncodedMatrix::decode_row(std::size_t r, std::span<float> out) const {
 }
 
 void multiply_encoded(bool transpose_b, MatrixView<const float> a, const EncodedMatrix& b,
-                      std::span<const float> bias, MatrixView<float> c, bool accumulate,
-                      std::size_t all_rows) {
+                      std::span<const float> bias, MatrixView<float> c, bool accumulate) {
   const std::size_t inner = transpose_b ? b.cols : b.rows;
   const std::size_t n = transpose_b ? b.rows : b.cols;
   if (a.cols != inner || c.rows != a.rows || c.cols != n || (!bias.empty() && bias.size() != n))
@@ -48,7 +47,6 @@ void multiply_encoded(bool transpose_b, MatrixView<const float> a, const Encoded
   EncodedProduct product;
   product.product = {c.rows, c.cols, a.cols, a.data, a.stride, nullptr, 0, c.data, c.stride, 1, accumulate};
   product.product.bias = bias.empty() ? nullptr : bias.data();
-  product.all_rows = all_rows > 0 ? all_rows : a.rows;
   product.b = &b;
   product.transposed = transpose_b;
   product.block = block;

@@ -71,12 +71,10 @@ struct EncodedMatrix {
 
 /// Computes c = a b, or c = a b^T if `transpose_b` is true, on one thread. Adds the old c if `accumulate` is
 /// true, and `bias` [n], which may be empty, to every row. a is [m, k]; b is [k, n], or [n, k] if it is
-/// transposed; c is [m, n]. Decodes b in panels that fit into the cache. `all_rows` is the number of rows of
-/// the product that a and c are a part of; 0: m. The rounding of a row depends on it, but not on m or n.
-/// Throws std::logic_error if the shapes do not match, if the rows of b are not whole blocks, or if b is not
-/// transposed and its blocks have several values.
+/// transposed; c is [m, n]. Decodes b in panels that fit into the cache. Throws std::logic_error if the
+/// shapes do not match, if the rows of b are not whole blocks, or if b is not transposed and its blocks have
+/// several values.
 void multiply_encoded(bool transpose_b, MatrixView<const float> a, const EncodedMatrix& b,
-                      std::span<const float> bias, MatrixView<float> c, bool accumulate,
-                      std::size_t all_rows = 0);
+                      std::span<const float> bias, MatrixView<float> c, bool accumulate);
 
 }  // namespace attnctl::linalg

@@ -77,8 +77,7 @@ void compute(const Dense& product, const Slab& slab) {
   const MatrixView<float> out = part_of(product.out, slab);
   const bool transposed = weights.orientation == model::Orientation::out_in;
   if (weights.encoded.present()) {
-    linalg::multiply_encoded(transposed, x, weights.encoded, weights.bias, out, product.accumulate,
-                             product.x.rows);
+    linalg::multiply_encoded(transposed, x, weights.encoded, weights.bias, out, product.accumulate);
   } else {
     const float beta = product.accumulate ? 1.0F : 0.0F;
     linalg::gemm_biased(transposed, x, weights.stored, weights.bias, out, beta);

@@ -246,25 +246,6 @@ struct NtKernel {
   static void rest(const Tile& t, std::size_t m, std::size_t count, std::index_sequence<C...> /*columns*/) {
     ((count == C + 1 ? column<C + 1>(t, m, nullptr) : void()), ...);
   }
-  /// Computes the last `count` columns of c, fewer than nr.
-  static void rest(const Tile& t, std::size_t m, std::size_t count) {
-    rest(t, m, count, std::make_index_sequence<kNr - 1>{});
-  }
-
-  /// Returns the distance of packed rows. It is one cache line longer than the rows: a power of two would put
-  /// all rows into the same cache sets.
-  static constexpr std::size_t packed_stride(std::size_t depth) { return padded(depth) + 16; }
-
-  /// Copies the columns [first, first + depth) of `count` rows of a, and pads them with zeros.
-  static void pack_rows(const float* a, std::size_t a_stride, std::size_t count, std::size_t depth,
-                        float* to) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const float* const from = a + i * a_stride;
-      for (std::size_t q = 0; q < depth; ++q) to[q] = from[q];
-      for (std::size_t q = depth; q < padded(depth); ++q) to[q] = 0;
-      to += packed_stride(depth);
-    }
-  }
 
   static void multiply(const Product& p, float* workspace) {
     const std::size_t blocks_of_k = (p.k + kKc - 1) / kKc;
@@ -274,10 +255,16 @@ struct NtKernel {
       const Slice cut(vectors_of_k, block_of_k, blocks_of_k);
       const std::size_t first = cut.first * kLanes;
       const std::size_t depth = block_of_k + 1 == blocks_of_k ? p.k - first : cut.count * kLanes;
-      const std::size_t stride = packed_stride(depth);
+      // One cache line longer than the rows: a power of two would put all rows into the same cache sets.
+      const std::size_t stride = padded(depth) + 16;
       for (std::size_t block = 0; block < blocks; ++block) {
         const Slice own(p.m, block, blocks);
-        pack_rows(p.a + own.first * p.a_stride + first, p.a_stride, own.count, depth, workspace);
+        for (std::size_t i = 0; i < own.count; ++i) {
+          const float* const from = p.a + (own.first + i) * p.a_stride + first;
+          float* const to = workspace + i * stride;
+          for (std::size_t q = 0; q < depth; ++q) to[q] = from[q];
+          for (std::size_t q = depth; q < padded(depth); ++q) to[q] = 0;
+        }
         std::size_t j = 0;
         Tile t{depth,       workspace,  stride,
                p.b + first, p.b_stride, p.c + own.first * p.c_stride,
@@ -289,7 +276,7 @@ struct NtKernel {
           t.b += kNr * p.b_stride;
           t.c += kNr;
         }
-        rest(t, own.count, p.n - j);
+        rest(t, own.count, p.n - j, std::make_index_sequence<kNr - 1>{});
       }
     }
   }
@@ -693,10 +680,7 @@ struct DecodingKernel {
   using Packing = PackingKernel<Arch>;
   static constexpr std::size_t kNr = Columns::kNr;
   static constexpr std::size_t kLanes = Columns::kLanes;
-  static constexpr std::size_t kKc = 512;  // a multiple of all block sizes, as Rows::kKc is
-  using Rows = NtKernel<Arch>;
-  static constexpr std::size_t kFewRows = 24;
-  static constexpr std::size_t kLine = 64;  // bytes of a cache line
+  static constexpr std::size_t kKc = 512;  // a multiple of all block sizes
 
   /// A part of b: `depth` rows from row `inner` on, `count` columns from column `col` on (of b^T, if b is
   /// transposed).
@@ -754,48 +738,11 @@ struct DecodingKernel {
       at = 0;
       ++row;
     }
+    static constexpr std::size_t kLine = 64;
   };
-
-  /// For few rows of a: decodes some rows of b^T at a time and multiplies along k, which needs no transposed
-  /// panel.
-  static void multiply_few(const EncodedProduct& e, float* workspace) {
-    const Product& p = e.product;
-    constexpr std::size_t most = Rows::kNr;
-    for (std::size_t inner = 0; inner < p.k; inner += Rows::kKc) {
-      const std::size_t depth = p.k - inner < Rows::kKc ? p.k - inner : Rows::kKc;
-      const std::size_t stride = Rows::packed_stride(depth), blocks = depth / e.block.values;
-      const std::size_t skipped = inner / e.block.values * e.block.bytes, bytes = blocks * e.block.bytes;
-      float* const decoded = workspace + Rows::kMc * Rows::packed_stride(Rows::kKc);
-      Rows::pack_rows(p.a + inner, p.a_stride, p.m, depth, workspace);
-      for (std::size_t j = 0; j < p.n; j += most) {
-        const std::size_t count = p.n - j < most ? p.n - j : most;
-        for (std::size_t i = 0; i < count; ++i) {
-          const std::byte* const from = e.b->row(j + i) + skipped;
-          if (j + 2 * most < p.n) {
-            const std::byte* const ahead = e.b->row(j + i + most) + skipped;
-            for (std::size_t at = 0; at < bytes + kLine; at += kLine)
-              prefetch(reinterpret_cast<const float*>(ahead + at));
-          }
-          e.decode(from, blocks, decoded + i * stride);
-        }
-        const Tile t{depth,      workspace, stride,
-                     decoded,    stride,    p.c + j,
-                     p.c_stride, p.alpha,   p.accumulate || inner > 0};
-        if (count == most) {
-          Rows::template column<most>(t, p.m, nullptr);
-        } else {
-          Rows::rest(t, p.m, count);
-        }
-      }
-    }
-    for (std::size_t i = 0; p.bias != nullptr && i < p.m; ++i) {
-      for (std::size_t j = 0; j < p.n; ++j) p.c[i * p.c_stride + j] += p.bias[j];
-    }
-  }
 
   static void multiply(const EncodedProduct& e, float* workspace) {
     const Product& p = e.product;
-    if (e.transposed && e.all_rows <= kFewRows) return multiply_few(e, workspace);
     float* const rows = workspace + kNr * kKc;
     for (std::size_t col = 0; col < p.n; col += kNr) {
       for (std::size_t inner = 0; inner < p.k; inner += kKc) {
@@ -810,8 +757,6 @@ struct DecodingKernel {
   }
 
   static_assert((kNr + kLanes) * kKc <= kGemmWorkspace);
-  static_assert(Rows::kKc % 256 == 0 && kFewRows <= Rows::kMc);
-  static_assert((Rows::kMc + Rows::kNr) * Rows::packed_stride(Rows::kKc) <= kGemmWorkspace);
 };
 
 /// Returns the kernels of one instruction set.

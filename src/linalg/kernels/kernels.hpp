@@ -91,8 +91,7 @@ struct Product {
 
 /// A product with an encoded b.
 struct EncodedProduct {
-  Product product;           // without its members b and b_stride
-  std::size_t all_rows = 0;  // of the product that this is a part of; decides which kernel adds the terms
+  Product product;  // without its members b and b_stride
   const EncodedMatrix* b = nullptr;
   bool transposed = false;  // b is [n, k]; its transpose is multiplied
   EncodingBlock block;      // of b
