@@ -111,10 +111,9 @@ class Patcher {
       fail(Status::bad_input, "--clean and --corrupt: need the mask token at the same position");
     scored_ = {{.queries = {}, .targets = {}, .answer = query}};
     answer_ = request.answer ? *request.answer : default_answer(query);
-    const bool with_parts =
-        std::ranges::any_of(request.parts, [](PatchedPart p) { return p != PatchedPart::z; });
     for (PatchRun* const run : {&receiver_, &donor_})
-      if (with_parts) run->parts = causal::record_parts(open.model, run->batch, context, request.selection);
+      if (needs_parts())
+        run->parts = causal::record_parts(open.model, run->batch, context, request.selection);
     const causal::CausalPass of_donor(
         {.model = open.model, .batch = donor_.batch, .scored = scored_, .answer = answer_}, context);
     donor_metric_ = of_donor.predictions()[0].logit_difference;
@@ -139,6 +138,10 @@ class Patcher {
   }
 
  private:
+  [[nodiscard]] bool needs_parts() const {
+    return std::ranges::any_of(request_.parts, [](PatchedPart part) { return part != PatchedPart::z; });
+  }
+
   /// Returns the memory of both runs and their patches.
   [[nodiscard]] WorkBytes memory() const {
     WorkBytes bytes = causal_bytes(open_.model, receiver_.batch, 1, false, context_.pool.size());
@@ -149,8 +152,8 @@ class Patcher {
     bytes.kept = saturating_sum(bytes.kept, 3 * n * config_.layers.size() * config_.d_model * sizeof(float));
     for (const model::HeadId id : request_.selection.heads) {
       const std::uint64_t width = config_.layers[id.layer].attention.d_value;
-      values += request_.parts.size() * n * width;                   // the patched z
-      if (request_.parts.size() > 1) values += 2 * n * (n + width);  // causal::HeadParts of both runs
+      values += request_.parts.size() * n * width;       // the patched z
+      if (needs_parts()) values += 2 * n * (n + width);  // causal::HeadParts of both runs
       if (request_.by_position) rows += n;
     }
     constexpr std::uint64_t of_row = 1024;  // a row of the results
