@@ -6,8 +6,9 @@
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::linalg {
-Decode decoder(NumberEncoding encoding) {
-  return kernels().decode.at(static_cast<std::size_t>(encoding));
+
+Decoders decoders(NumberEncoding encoding) {
+  return kernels().decoders.at(static_cast<std::size_t>(encoding));
 }
 
 EncodedMatrix EncodedMatrix::row_range(std::size_t first, std::size_t count) const {
@@ -31,7 +32,7 @@ void EncodedMatrix::decode_row(std::size_t r, std::span<float> out) const {
   const std::size_t values = block_size(encoding).values;
   if (out.size() != cols || cols % values != 0)
     throw std::logic_error("a row of an encoded matrix is not a whole number of blocks");
-  decoder(encoding)(row(r), cols / values, out.data());
+  decoders(encoding).rows(row(r), cols / values, out.data());
 }
 
 void multiply_encoded(bool transpose_b, MatrixView<const float> a, const EncodedMatrix& b,
@@ -50,7 +51,7 @@ void multiply_encoded(bool transpose_b, MatrixView<const float> a, const Encoded
   product.b = &b;
   product.transposed = transpose_b;
   product.block = block;
-  product.decode = decoder(b.encoding);
+  product.decode = decoders(b.encoding);
   thread_local AlignedWorkspace workspace;
   gemm_kernels().encoded(product, workspace.take(kGemmWorkspace));
 }

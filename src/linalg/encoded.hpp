@@ -36,9 +36,17 @@ struct EncodingBlock {
 /// Decodes `count` blocks from `blocks`, which may have any alignment, to `values`. Every product and sum is
 /// rounded to float32, in the same order as in ggml.
 using Decode = void (*)(const std::byte* blocks, std::size_t count, float* values);
-/// Returns the fastest function for this CPU. The functions for all CPUs give the same
-/// bits, except in NaN.
-[[nodiscard]] Decode decoder(NumberEncoding encoding);
+/// Decodes `count` blocks of each of as many rows as a vector has lanes. Writes value i of all rows to to[i *
+/// stride]; `to` and `stride` are aligned to a vector.
+using DecodeColumns = void (*)(const std::byte* const* rows, std::size_t count, float* to,
+                               std::size_t stride);
+/// The functions for one encoding. All functions for all CPUs give the same bits, except in NaN.
+struct Decoders {
+  Decode rows = nullptr;
+  DecodeColumns columns = nullptr;  // null if it is not faster than `rows` and transposing
+};
+/// Returns the fastest functions for this CPU.
+[[nodiscard]] Decoders decoders(NumberEncoding encoding);
 
 /// A view of a matrix [rows, cols] whose numbers stay as a file stores them. A product decodes them when it
 /// needs them (multiply_encoded). A row is stored as consecutive blocks.

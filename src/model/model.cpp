@@ -192,7 +192,7 @@ class TensorCache {
     if (!checked_.insert(tensor).second) return;
     constexpr std::size_t kValues = 2048;  // a multiple of all block sizes
     const linalg::EncodingBlock block = linalg::block_size(stored.encoding);
-    const linalg::Decode decode = linalg::decoder(stored.encoding);
+    const linalg::Decode decode = linalg::decoders(stored.encoding).rows;
     const std::size_t piece = kPieceElements / block.values * block.bytes;
     const std::size_t task_bytes = kTaskElements / block.values * block.bytes;
     std::atomic<bool> finite = true;

@@ -98,7 +98,7 @@ void multiply_with(std::string_view set, bool transposed, const OwnedMatrix<floa
   product.b = &b;
   product.transposed = transposed;
   product.block = block_size(b.encoding);
-  product.decode = kernels_named(set)->decode.at(static_cast<std::size_t>(b.encoding));
+  product.decode = kernels_named(set)->decoders.at(static_cast<std::size_t>(b.encoding));
   AlignedWorkspace workspace;
   gemm_kernels_named(set)->encoded(product, workspace.take(kGemmWorkspace));
 }
@@ -112,8 +112,8 @@ TEST_CASE("all instruction sets decode the same bits") {
     const std::size_t count = 3 * 512 / block_size(encoding).values;
     std::vector<float> want(std::size_t{3} * 512);
     kernels_named("baseline") != nullptr
-        ? kernels_named("baseline")->decode[e](blocks.matrix.data, count, want.data())
-        : kernels_named("sse2")->decode[e](blocks.matrix.data, count, want.data());
+        ? kernels_named("baseline")->decoders[e].rows(blocks.matrix.data, count, want.data())
+        : kernels_named("sse2")->decoders[e].rows(blocks.matrix.data, count, want.data());
     CHECK(std::ranges::count(want, 0.0F) < 300);
     for (const std::string_view set : kSets) {
       const Kernels* const kernels = kernels_named(set);
@@ -121,8 +121,39 @@ TEST_CASE("all instruction sets decode the same bits") {
       CAPTURE(e);
       CAPTURE(set);
       std::vector<float> got(want.size());
-      kernels->decode[e](blocks.matrix.data, count, got.data());
+      kernels->decoders[e].rows(blocks.matrix.data, count, got.data());
       CHECK(std::memcmp(got.data(), want.data(), want.size() * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("decoding several rows at a time gives the same bits as decoding each row") {
+  for (const std::string_view set : kSets) {
+    const Kernels* const kernels = kernels_named(set);
+    if (kernels == nullptr) continue;
+    const std::size_t lanes = set == "avx512" ? 16 : set == "avx2" ? 8 : 4;
+    for (std::size_t e = 0; e < kEncodings; ++e) {
+      const auto [decode, decode_columns] = kernels->decoders[e];
+      if (set == "avx2") CHECK((decode_columns != nullptr) == (block_size(NumberEncoding(e)).values > 1));
+      if (decode_columns == nullptr) continue;
+      CAPTURE(set);
+      CAPTURE(e);
+      const RandomBlocks blocks(static_cast<NumberEncoding>(e), lanes, 512, 23);
+      std::vector<const std::byte*> rows;
+      for (std::size_t r = 0; r < lanes; ++r) rows.push_back(blocks.matrix.row(r));
+      const std::size_t stride = 3 * lanes;
+      AlignedWorkspace workspace;
+      float* const columns = workspace.take(512 * stride);
+      const std::size_t count = 512 / block_size(blocks.matrix.encoding).values;
+      decode_columns(rows.data(), count, columns, stride);
+      std::size_t wrong = 0;
+      for (std::size_t r = 0; r < lanes; ++r) {
+        std::vector<float> want(512);
+        decode(rows[r], count, want.data());
+        for (std::size_t i = 0; i < want.size(); ++i)
+          wrong += std::memcmp(&want[i], columns + i * stride + r, sizeof(float)) == 0 ? 0 : 1;
+      }
+      CHECK(wrong == 0);
     }
   }
 }
@@ -135,7 +166,8 @@ TEST_CASE("halves of every kind are decoded exactly") {
     if (kernels == nullptr) continue;
     CAPTURE(set);
     std::vector<float> values(halves.size());
-    kernels->decode[0](reinterpret_cast<const std::byte*>(halves.data()), halves.size(), values.data());
+    kernels->decoders[0].rows(reinterpret_cast<const std::byte*>(halves.data()), halves.size(),
+                              values.data());
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < halves.size(); ++i) {
       const int exponent = static_cast<int>(i >> 10 & 31);

@@ -115,8 +115,8 @@ std::vector<std::byte> to_plain(const GgufTensor& tensor, const GgufMapped& mapp
     const auto out =
         transposed ? std::span(column) : std::span(all).subspan(r * columns * size, columns * size);
     if (type.blocks) {
-      linalg::decoder (*type.blocks)(stored.data(), columns / type.block_values,
-                                     reinterpret_cast<float*>(out.data()));
+      linalg::decoders(*type.blocks)
+          .rows(stored.data(), columns / type.block_values, reinterpret_cast<float*>(out.data()));
     } else {
       std::ranges::copy(stored, out.begin());
     }

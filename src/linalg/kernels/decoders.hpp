@@ -12,10 +12,15 @@
 
 #include "base/half.hpp"
 #include "linalg/encoded.hpp"
+#include "linalg/kernels/vector_math.hpp"
 
-// Decoders of all encodings for one instruction set. The compiler vectorises the loops. The formulas are
-// those of the functions dequantize_row_* of ggml (ggml-quants.c); the order of products and sums is the
-// same. kernels_impl.hpp explains why everything is in an unnamed namespace.
+// Decoders of all encodings for one instruction set. The formulas are those of the functions
+// dequantize_row_* of ggml (ggml-quants.c); the order of products and sums is the same. kernels_impl.hpp
+// explains why everything is in an unnamed namespace.
+//
+// A block of integers has parts with kPart values that share a scale. If kOffset is true, they also share an
+// offset, which is added to the product of scale and integer. With AVX2, a type of block has functions that
+// return the scale of a part and 16 integers of the block. Without AVX2, the compiler vectorises the loops.
 
 namespace attnctl::linalg {
 namespace {
@@ -34,6 +39,12 @@ inline float scaled(float scale, int value) {
   return scale * static_cast<float>(value);
 }
 
+/// What the values of a part share.
+struct PartScale {
+  float scale = 0;
+  float offset = 0;
+};
+
 #if defined(__AVX2__)
 #define ATTNCTL_DECODE_AVX2
 
@@ -46,22 +57,91 @@ inline __m128i four_bits(__m128i bytes, int shift) {
   return _mm_and_si128(_mm_srl_epi16(bytes, _mm_cvtsi32_si128(shift)), _mm_set1_epi8(0xF));
 }
 
-/// Stores the products of a scale and 16 signed bytes. If kOffset is true, adds `offset` to each product.
-template <bool kOffset = false>
-inline void store_products(float scale, __m128i numbers, float* to, float offset = 0) {
+/// Returns the high halves of x twice.
+inline __m128i upper_half(__m128i x) {
+  return _mm_unpackhi_epi64(x, x);
+}
+
+/// Returns scale * number, plus the offset if kOffset is true, for the first eight signed bytes.
+template <bool kOffset>
+inline __m256 eight_values(__m256 scale, __m256 offset, __m128i numbers) {
+  const __m256 products = _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(numbers)));
+  return kOffset ? _mm256_add_ps(products, offset) : products;
+}
+
+/// Stores the values of 16 signed bytes.
+template <bool kOffset>
+inline void store_values(PartScale part, __m128i numbers, float* to) {
 #if defined(__AVX512F__)
   const __m512 products =
-      _mm512_mul_ps(_mm512_set1_ps(scale), _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(numbers)));
-  _mm512_storeu_ps(to, kOffset ? _mm512_add_ps(products, _mm512_set1_ps(offset)) : products);
+      _mm512_mul_ps(_mm512_set1_ps(part.scale), _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(numbers)));
+  _mm512_storeu_ps(to, kOffset ? _mm512_add_ps(products, _mm512_set1_ps(part.offset)) : products);
 #else
-  const auto eight = [&](__m128i bytes, float* at) __attribute__((always_inline)) {
-    const __m256 products =
-        _mm256_mul_ps(_mm256_set1_ps(scale), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)));
-    _mm256_storeu_ps(at, kOffset ? _mm256_add_ps(products, _mm256_set1_ps(offset)) : products);
-  };
-  eight(numbers, to);
-  eight(_mm_unpackhi_epi64(numbers, numbers), to + 8);
+  const __m256 scale = _mm256_set1_ps(part.scale);
+  const __m256 offset = _mm256_set1_ps(part.offset);
+  _mm256_storeu_ps(to, eight_values<kOffset>(scale, offset, numbers));
+  _mm256_storeu_ps(to + 8, eight_values<kOffset>(scale, offset, upper_half(numbers)));
 #endif
+}
+
+/// Decodes one block.
+template <typename Block>
+inline void decode_parts(const std::uint8_t* block, float* values) {
+  constexpr std::size_t kSixteens = Block::kPart / 16;
+  for (std::size_t part = 0; part < Block::kValues / Block::kPart; ++part) {
+    const PartScale scale = Block::scale_of(block, part);
+    for (std::size_t i = 0; i < kSixteens; ++i)
+      store_values<Block::kOffset>(scale, Block::sixteen(block, part * kSixteens + i),
+                                   values + part * Block::kPart + 16 * i);
+  }
+}
+
+/// Decodes blocks of eight rows as DecodeColumns says. Transposing the integers takes a quarter of the
+/// instructions of transposing the values.
+template <typename Block>
+void decode_columns(const std::byte* const* rows, std::size_t count, float* to, std::size_t stride) {
+  constexpr std::size_t kSixteens = Block::kPart / 16;
+  for (std::size_t b = 0; b < count; ++b) {
+    const auto block = [&](auto row) __attribute__((always_inline)) {
+      return reinterpret_cast<const std::uint8_t*>(rows[row]) + b * Block::kBytes;
+    };
+    for (std::size_t part = 0; part < Block::kValues / Block::kPart; ++part) {
+      alignas(32) float scales[8], offsets[8];
+      unroll<8>([&](auto row) {
+        const PartScale own = Block::scale_of(block(row), part);
+        scales[row] = own.scale;
+        offsets[row] = own.offset;
+      });
+      const __m256 scale = _mm256_load_ps(scales);
+      const __m256 offset = _mm256_load_ps(offsets);
+      for (std::size_t i = 0; i < kSixteens; ++i) {
+        __m128i numbers[8];
+        __m128i twos[8];
+        unroll<8>([&](auto row) { numbers[row] = Block::sixteen(block(row), part * kSixteens + i); });
+        // Each step interleaves rows that are 4, 2 and 1 apart. In the end, each vector holds two columns.
+        unroll<4>([&](auto r) {
+          twos[r] = _mm_unpacklo_epi8(numbers[r], numbers[r + 4]);
+          twos[r + 4] = _mm_unpackhi_epi8(numbers[r], numbers[r + 4]);
+        });
+        unroll<2>([&](auto half) {
+          unroll<2>([&](auto r) {
+            numbers[4 * half + r] = _mm_unpacklo_epi8(twos[4 * half + r], twos[4 * half + r + 2]);
+            numbers[4 * half + r + 2] = _mm_unpackhi_epi8(twos[4 * half + r], twos[4 * half + r + 2]);
+          });
+        });
+        unroll<4>([&](auto quarter) {
+          twos[2 * quarter] = _mm_unpacklo_epi8(numbers[2 * quarter], numbers[2 * quarter + 1]);
+          twos[2 * quarter + 1] = _mm_unpackhi_epi8(numbers[2 * quarter], numbers[2 * quarter + 1]);
+        });
+        unroll<8>([&](auto pair) {
+          const __m128i two = twos[pair];
+          _mm256_store_ps(to, eight_values<Block::kOffset>(scale, offset, two));
+          _mm256_store_ps(to + stride, eight_values<Block::kOffset>(scale, offset, upper_half(two)));
+          to += 2 * stride;
+        });
+      }
+    }
+  }
 }
 
 /// Returns 16 in each byte whose bit in `bits` is 1, and 0 in the others.
@@ -106,49 +186,60 @@ template <bool kFive, bool kMinimum>
 struct SmallBlock {
   static constexpr std::size_t kValues = 32;
   static constexpr std::size_t kBytes = 18 + (kMinimum ? 2 : 0) + (kFive ? 4 : 0);
+  static constexpr std::size_t kPart = 32;
+  static constexpr bool kOffset = kMinimum;  // adding 0 would change -0 to 0
+  static constexpr int kCentre = kMinimum ? 0 : kFive ? 16 : 8;
+
+  static PartScale scale_of(const std::uint8_t* block, std::size_t /*part*/) {
+    return {half_at(block), kMinimum ? half_at(block + 2) : 0};
+  }
+  /// Returns the fifth bits; bit i belongs to value i.
+  static std::uint32_t fifth_bits(const std::uint8_t* block) {
+    std::uint32_t bits = 0;
+    if (kFive) std::memcpy(&bits, block + (kMinimum ? 4 : 2), sizeof bits);
+    return bits;
+  }
+  static const std::uint8_t* packed(const std::uint8_t* block) { return block + kBytes - kValues / 2; }
+
+#if defined(ATTNCTL_DECODE_AVX2)
+  static __m128i sixteen(const std::uint8_t* block, std::size_t index) {
+    __m128i numbers = four_bits(sixteen_bytes(packed(block)), static_cast<int>(4 * index));
+    if (kFive) numbers = _mm_or_si128(numbers, sixteen_if(fifth_bits(block) >> (16 * index)));
+    return _mm_sub_epi8(numbers, _mm_set1_epi8(kCentre));
+  }
+#endif
 
   static void decode(const std::uint8_t* __restrict block, float* __restrict values) {
-    constexpr int kCentre = kMinimum ? 0 : kFive ? 16 : 8;
-    const float scale = half_at(block);
-    const float minimum = kMinimum ? half_at(block + 2) : 0;
-    const std::uint8_t* packed = block + (kMinimum ? 4 : 2);
-    std::uint32_t fifth = 0;  // bit i is the fifth bit of value i
-    if (kFive) {
-      std::memcpy(&fifth, packed, sizeof fifth);
-      packed += sizeof fifth;
-    }
 #if defined(ATTNCTL_DECODE_AVX512)
+    const auto [scale, minimum] = scale_of(block, 0);
     __m512 table = sixteen_products(scale, -kCentre);
     if (kMinimum) table = _mm512_add_ps(table, _mm512_set1_ps(minimum));
-    const __m128i bytes = sixteen_bytes(packed);
+    const __m128i bytes = sixteen_bytes(packed(block));
     if (!kFive) {
       look_up(table, bytes, values);
       look_up(table, high_halves(bytes), values + 16);
       return;
     }
+    const std::uint32_t fifth = fifth_bits(block);
     __m512 upper = sixteen_products(scale, 16 - kCentre);
     if (kMinimum) upper = _mm512_add_ps(upper, _mm512_set1_ps(minimum));
     look_up(table, upper, static_cast<__mmask16>(fifth), bytes, values);
     look_up(table, upper, static_cast<__mmask16>(fifth >> 16), high_halves(bytes), values + 16);
-    return;
 #elif defined(ATTNCTL_DECODE_AVX2)
-    const __m128i bytes = sixteen_bytes(packed);
-    for (int half = 0; half < 2; ++half) {
-      __m128i numbers = four_bits(bytes, 4 * half);
-      if (kFive) numbers = _mm_or_si128(numbers, sixteen_if(fifth >> (16 * half)));
-      numbers = _mm_sub_epi8(numbers, _mm_set1_epi8(kCentre));
-      store_products<kMinimum>(scale, numbers, values + 16 * half, minimum);
-    }
-    return;
-#endif
+    decode_parts<SmallBlock>(block, values);
+#else
+    const PartScale part = scale_of(block, 0);
+    const std::uint32_t fifth = fifth_bits(block);
+    const std::uint8_t* const four = packed(block);
     const auto value = [&](int low, std::uint32_t i) __attribute__((always_inline)) {
       const int whole = kFive ? low | static_cast<int>((fifth >> i) & 1U) << 4 : low;
-      const float product = scaled(scale, whole - kCentre);
-      return kMinimum ? product + minimum : product;  // without a minimum, adding 0 would change -0 to 0
+      const float product = scaled(part.scale, whole - kCentre);
+      return kOffset ? product + part.offset : product;
     };
-    for (std::uint32_t i = 0; i < kValues / 2; ++i) values[i] = value(packed[i] & 0xF, i);
+    for (std::uint32_t i = 0; i < kValues / 2; ++i) values[i] = value(four[i] & 0xF, i);
     for (std::uint32_t i = 0; i < kValues / 2; ++i)
-      values[kValues / 2 + i] = value(packed[i] >> 4, kValues / 2 + i);
+      values[kValues / 2 + i] = value(four[i] >> 4, kValues / 2 + i);
+#endif
   }
 };
 
@@ -156,16 +247,25 @@ struct SmallBlock {
 struct ByteBlock {
   static constexpr std::size_t kValues = 32;
   static constexpr std::size_t kBytes = 34;
+  static constexpr std::size_t kPart = 32;
+  static constexpr bool kOffset = false;
+
+  static PartScale scale_of(const std::uint8_t* block, std::size_t /*part*/) { return {half_at(block)}; }
+
+#if defined(ATTNCTL_DECODE_AVX2)
+  static __m128i sixteen(const std::uint8_t* block, std::size_t index) {
+    return sixteen_bytes(block + 2 + 16 * index);
+  }
+#endif
 
   static void decode(const std::uint8_t* __restrict block, float* __restrict values) {
-    const float scale = half_at(block);
 #if defined(ATTNCTL_DECODE_AVX2)
-    for (std::size_t i = 0; i < kValues; i += 16)
-      store_products(scale, sixteen_bytes(block + 2 + i), values + i);
-    return;
-#endif
+    decode_parts<ByteBlock>(block, values);
+#else
+    const float scale = scale_of(block, 0).scale;
     for (std::size_t i = 0; i < kValues; ++i)
       values[i] = scaled(scale, static_cast<std::int8_t>(block[2 + i]));
+#endif
   }
 };
 
@@ -176,13 +276,11 @@ struct SuperBlock {
   static constexpr std::size_t kValues = 256;
   static constexpr std::size_t kBytes = kFive ? 176 : 144;
   static constexpr std::size_t kPart = 32;
+  static constexpr bool kOffset = true;
 
-  struct Scale {
-    float scale, minimum;
-  };
-  /// Returns the scale and the minimum of a part. They have six bits each, and are packed into 12 bytes after
-  /// the two float16 numbers at the beginning of the block.
-  static Scale scale_of(const std::uint8_t* block, std::size_t part) {
+  /// Scales and minima have six bits each. They are packed into 12 bytes after the two float16 numbers at the
+  /// beginning of the block.
+  static PartScale scale_of(const std::uint8_t* block, std::size_t part) {
     const std::uint8_t* packed = block + 4;
     int scale = packed[part] & 63;
     int minimum = packed[part + 4] & 63;
@@ -190,49 +288,57 @@ struct SuperBlock {
       scale = (packed[part + 4] & 0xF) | (packed[part - 4] >> 6) << 4;
       minimum = packed[part + 4] >> 4 | (packed[part] >> 6) << 4;
     }
-    return {scaled(half_at(block), scale), scaled(half_at(block + 2), minimum)};
+    return {scaled(half_at(block), scale), -scaled(half_at(block + 2), minimum)};
+  }
+  static const std::uint8_t* fifth_bits(const std::uint8_t* block) { return block + 16; }
+  static const std::uint8_t* packed(const std::uint8_t* block, std::size_t part) {
+    return block + 16 + (kFive ? kPart : 0) + part / 2 * kPart;
   }
 
+#if defined(ATTNCTL_DECODE_AVX2)
+  static __m128i sixteen(const std::uint8_t* block, std::size_t index) {
+    const std::size_t part = index / 2, first = 16 * (index % 2);
+    const __m128i bytes = sixteen_bytes(packed(block, part) + first);
+    const __m128i numbers = four_bits(bytes, part % 2 == 0 ? 0 : 4);
+    if (!kFive) return numbers;
+    const __m128i bit = _mm_set1_epi8(static_cast<char>(1U << part));
+    const __m128i fifth = _mm_and_si128(sixteen_bytes(fifth_bits(block) + first), bit);
+    return _mm_or_si128(numbers, _mm_and_si128(_mm_cmpeq_epi8(fifth, bit), _mm_set1_epi8(16)));
+  }
+#endif
+
   static void decode(const std::uint8_t* __restrict block, float* __restrict values) {
-    const std::uint8_t* const fifth = block + 16;
-    for (std::size_t part = 0; part < 8; ++part) {
-      const Scale s = scale_of(block, part);
-      const std::uint8_t* const packed = block + 16 + (kFive ? kPart : 0) + part / 2 * kPart;
-      float* const to = values + kPart * part;
 #if defined(ATTNCTL_DECODE_AVX512)
-      const __m512 minimum = _mm512_set1_ps(s.minimum);
-      const __m512 table = _mm512_sub_ps(sixteen_products(s.scale, 0), minimum);
-      const __m512 upper = kFive ? _mm512_sub_ps(sixteen_products(s.scale, 16), minimum) : table;
+    for (std::size_t part = 0; part < kValues / kPart; ++part) {
+      const PartScale own = scale_of(block, part);
+      const __m512 offset = _mm512_set1_ps(own.offset);
+      const __m512 table = _mm512_add_ps(sixteen_products(own.scale, 0), offset);
+      const __m512 upper = kFive ? _mm512_add_ps(sixteen_products(own.scale, 16), offset) : table;
       for (std::size_t i = 0; i < kPart; i += 16) {
-        __m128i bytes = sixteen_bytes(packed + i);
+        float* const to = values + kPart * part + i;
+        __m128i bytes = sixteen_bytes(packed(block, part) + i);
         if (part % 2 != 0) bytes = high_halves(bytes);
         if (!kFive) {
-          look_up(table, bytes, to + i);
+          look_up(table, bytes, to);
           continue;
         }
         const __m128i bit = _mm_set1_epi8(static_cast<char>(1U << part));
-        look_up(table, upper, _mm_test_epi8_mask(sixteen_bytes(fifth + i), bit), bytes, to + i);
-      }
-      continue;
-#elif defined(ATTNCTL_DECODE_AVX2)
-      const __m128i bit = _mm_set1_epi8(static_cast<char>(1U << part));
-      for (std::size_t i = 0; i < kPart; i += 16) {
-        __m128i numbers = four_bits(sixteen_bytes(packed + i), part % 2 == 0 ? 0 : 4);
-        if (kFive) {
-          const __m128i is_set = _mm_cmpeq_epi8(_mm_and_si128(sixteen_bytes(fifth + i), bit), bit);
-          numbers = _mm_or_si128(numbers, _mm_and_si128(is_set, _mm_set1_epi8(16)));
-        }
-        store_products<true>(s.scale, numbers, to + i, -s.minimum);
-      }
-      continue;
-#endif
-      const int shift = part % 2 == 0 ? 0 : 4;
-      for (std::size_t i = 0; i < kPart; ++i) {
-        int value = packed[i] >> shift & 0xF;
-        if (kFive) value += (fifth[i] >> part & 1) << 4;
-        to[i] = scaled(s.scale, value) - s.minimum;
+        look_up(table, upper, _mm_test_epi8_mask(sixteen_bytes(fifth_bits(block) + i), bit), bytes, to);
       }
     }
+#elif defined(ATTNCTL_DECODE_AVX2)
+    decode_parts<SuperBlock>(block, values);
+#else
+    for (std::size_t part = 0; part < kValues / kPart; ++part) {
+      const PartScale own = scale_of(block, part);
+      const int shift = part % 2 == 0 ? 0 : 4;
+      for (std::size_t i = 0; i < kPart; ++i) {
+        int value = packed(block, part)[i] >> shift & 0xF;
+        if (kFive) value += (fifth_bits(block)[i] >> part & 1) << 4;
+        values[kPart * part + i] = scaled(own.scale, value) + own.offset;
+      }
+    }
+#endif
   }
 };
 
@@ -241,27 +347,50 @@ struct SuperBlock {
 struct SixBitBlock {
   static constexpr std::size_t kValues = 256;
   static constexpr std::size_t kBytes = 210;
+  static constexpr std::size_t kPart = 16;
+  static constexpr bool kOffset = false;
+
+  static PartScale scale_of(const std::uint8_t* block, std::size_t part) {
+    return {scaled(half_at(block + 208), static_cast<std::int8_t>(block[192 + part]))};
+  }
+
+  /// Where the bits of the 16 values of a part are.
+  struct Place {
+    const std::uint8_t *four, *two;  // the bytes with the low four bits, and with the high two bits
+    int four_shift, two_shift;
+
+    Place(const std::uint8_t* block, std::size_t part) {
+      const std::size_t half = part / 8;
+      const std::size_t group = part % 8 / 2;
+      four = block + 64 * half + 32 * (group % 2) + 16 * (part % 2);
+      two = block + 128 + 32 * half + 16 * (part % 2);
+      four_shift = group < 2 ? 0 : 4;
+      two_shift = static_cast<int>(2 * group);
+    }
+  };
+
+#if defined(ATTNCTL_DECODE_AVX2)
+  static __m128i sixteen(const std::uint8_t* block, std::size_t part) {
+    const Place at(block, part);
+    const __m128i high = _mm_and_si128(four_bits(sixteen_bytes(at.two), at.two_shift), _mm_set1_epi8(3));
+    const __m128i low = four_bits(sixteen_bytes(at.four), at.four_shift);
+    return _mm_sub_epi8(_mm_or_si128(low, _mm_slli_epi16(high, 4)), _mm_set1_epi8(32));
+  }
+#endif
 
   static void decode(const std::uint8_t* __restrict block, float* __restrict values) {
-    const float whole = half_at(block + 208);
-    for (std::size_t sixteen = 0; sixteen < 16; ++sixteen) {
-      const std::size_t half = sixteen / 8;
-      const std::size_t group = sixteen % 8 / 2;
-      const std::uint8_t* const four = block + 64 * half + 32 * (group % 2) + 16 * (sixteen % 2);
-      const std::uint8_t* const two = block + 128 + 32 * half + 16 * (sixteen % 2);
-      const float scale = scaled(whole, static_cast<std::int8_t>(block[192 + sixteen]));
-      const int low = group < 2 ? 0 : 4;
-      const int high = static_cast<int>(2 * group);
-      float* const to = values + 16 * sixteen;
 #if defined(ATTNCTL_DECODE_AVX2)
-      const __m128i upper = _mm_and_si128(four_bits(sixteen_bytes(two), high), _mm_set1_epi8(3));
-      const __m128i numbers = _mm_or_si128(four_bits(sixteen_bytes(four), low), _mm_slli_epi16(upper, 4));
-      store_products(scale, _mm_sub_epi8(numbers, _mm_set1_epi8(32)), to);
-      continue;
-#endif
-      for (std::size_t i = 0; i < 16; ++i)
-        to[i] = scaled(scale, ((four[i] >> low & 0xF) | (two[i] >> high & 3) << 4) - 32);
+    decode_parts<SixBitBlock>(block, values);
+#else
+    for (std::size_t part = 0; part < kValues / kPart; ++part) {
+      const float scale = scale_of(block, part).scale;
+      const Place at(block, part);
+      for (std::size_t i = 0; i < kPart; ++i) {
+        const int number = (at.four[i] >> at.four_shift & 0xF) | (at.two[i] >> at.two_shift & 3) << 4;
+        values[kPart * part + i] = scaled(scale, number - 32);
+      }
     }
+#endif
   }
 };
 
@@ -269,16 +398,35 @@ struct SixBitBlock {
 struct MicroscaleBlock {
   static constexpr std::size_t kValues = 32;
   static constexpr std::size_t kBytes = 17;
+  static constexpr std::size_t kPart = 32;
+  static constexpr bool kOffset = false;
+  /// Twice the numbers.
+  static constexpr std::int8_t kNumbers[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+  /// The scale is half of 2^(exponent - 127); below 2^-126 it is subnormal.
+  static PartScale scale_of(const std::uint8_t* block, std::size_t /*part*/) {
+    const std::uint32_t exponent = block[0];
+    return {std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23U)};
+  }
+
+#if defined(ATTNCTL_DECODE_AVX2)
+  static __m128i sixteen(const std::uint8_t* block, std::size_t index) {
+    const auto* const numbers = reinterpret_cast<const std::uint8_t*>(kNumbers);
+    return _mm_shuffle_epi8(sixteen_bytes(numbers),
+                            four_bits(sixteen_bytes(block + 1), static_cast<int>(4 * index)));
+  }
+#endif
 
   static void decode(const std::uint8_t* __restrict block, float* __restrict values) {
-    // Twice the numbers. The scale is half of 2^(exponent - 127); below 2^-126 it is subnormal.
-    static constexpr std::int8_t kNumbers[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-    const std::uint32_t exponent = block[0];
-    const auto scale = std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23U);
+#if defined(ATTNCTL_DECODE_AVX2)
+    decode_parts<MicroscaleBlock>(block, values);
+#else
+    const float scale = scale_of(block, 0).scale;
     for (std::size_t i = 0; i < kValues / 2; ++i) {
       values[i] = scaled(scale, kNumbers[block[1 + i] & 0xF]);
       values[kValues / 2 + i] = scaled(scale, kNumbers[block[1 + i] >> 4]);
     }
+#endif
   }
 };
 
@@ -312,19 +460,35 @@ inline void decode_bf16(const std::byte* halves, std::size_t count, float* value
   }
 }
 
+/// Returns decode_columns for this type of block; null if there is no such function.
+template <typename Block>
+constexpr DecodeColumns columns_decoder() {
+#if defined(ATTNCTL_DECODE_AVX2) && !defined(ATTNCTL_DECODE_AVX512)
+  return decode_columns<Block>;
+#else
+  return nullptr;
+#endif
+}
+
+/// Both functions for one type of block.
+template <typename Block>
+constexpr Decoders decoders_of() {
+  return {decode_blocks<Block>, columns_decoder<Block>()};
+}
+
 /// Returns the decoders in the order of NumberEncoding.
-constexpr std::array<Decode, kEncodings> decode_table() {
-  return {decode_f16,
-          decode_bf16,
-          decode_blocks<SmallBlock<false, false>>,
-          decode_blocks<SmallBlock<false, true>>,
-          decode_blocks<SmallBlock<true, false>>,
-          decode_blocks<SmallBlock<true, true>>,
-          decode_blocks<ByteBlock>,
-          decode_blocks<SuperBlock<false>>,
-          decode_blocks<SuperBlock<true>>,
-          decode_blocks<SixBitBlock>,
-          decode_blocks<MicroscaleBlock>};
+constexpr std::array<Decoders, kEncodings> decoder_table() {
+  return {Decoders{decode_f16, nullptr},
+          Decoders{decode_bf16, nullptr},
+          decoders_of<SmallBlock<false, false>>(),
+          decoders_of<SmallBlock<false, true>>(),
+          decoders_of<SmallBlock<true, false>>(),
+          decoders_of<SmallBlock<true, true>>(),
+          decoders_of<ByteBlock>(),
+          decoders_of<SuperBlock<false>>(),
+          decoders_of<SuperBlock<true>>(),
+          decoders_of<SixBitBlock>(),
+          decoders_of<MicroscaleBlock>()};
 }
 
 }  // namespace

@@ -17,16 +17,6 @@
 namespace attnctl::linalg {
 namespace {
 
-template <typename F, std::size_t... I>
-[[gnu::always_inline]] inline void unroll_indices(const F& f, std::index_sequence<I...> /*indices*/) {
-  (f(std::integral_constant<std::size_t, I>{}), ...);
-}
-/// Calls f(0), ..., f(N - 1). The calls are unrolled, and each argument is a constant.
-template <std::size_t N, typename F>
-[[gnu::always_inline]] inline void unroll(const F& f) {
-  unroll_indices(f, std::make_index_sequence<N>{});
-}
-
 /// A range of [0, extent): number `index` of `parts` consecutive ranges of nearly equal size.
 struct Slice {
   std::size_t first, count;
@@ -699,16 +689,22 @@ struct DecodingKernel {
     if (!e.transposed) {
       for (std::size_t p = 0; p < part.depth; ++p) {
         float* const to = panel + p * kNr;
-        e.decode(e.b->row(part.inner + p) + part.col * e.block.bytes, part.count, to);
+        e.decode.rows(e.b->row(part.inner + p) + part.col * e.block.bytes, part.count, to);
         for (std::size_t j = part.count; j % kLanes != 0; ++j) to[j] = 0;
       }
       return;
     }
     const std::size_t skipped = part.inner / e.block.values * e.block.bytes;
+    const std::size_t blocks = part.depth / e.block.values;
     for (std::size_t j = 0; j < part.count; j += kLanes) {
       const std::size_t here = part.count - j < kLanes ? part.count - j : kLanes;
-      for (std::size_t i = 0; i < here; ++i)
-        e.decode(e.b->row(part.col + j + i) + skipped, part.depth / e.block.values, rows + i * kKc);
+      const std::byte* from[kLanes];
+      for (std::size_t i = 0; i < here; ++i) from[i] = e.b->row(part.col + j + i) + skipped;
+      if (e.decode.columns != nullptr && here == kLanes) {
+        e.decode.columns(from, blocks, panel + j, kNr);
+        continue;
+      }
+      for (std::size_t i = 0; i < here; ++i) e.decode.rows(from[i], blocks, rows + i * kKc);
       Columns::pack_transposed(rows, kKc, part.depth, here, panel + j);
     }
   }

@@ -71,7 +71,7 @@ struct Kernels {
   ExpSum (*exp_sum)(std::span<const float> x);
   double (*weighted_difference)(std::span<const float> w, std::span<const float> a, std::span<const float> b);
   bool (*all_finite)(std::span<const float> x);  // returns true if x has no NaN and no infinity
-  std::array<Decode, kEncodings> decode;         // indexed by NumberEncoding
+  std::array<Decoders, kEncodings> decoders;     // indexed by NumberEncoding
 };
 
 /// A product: c = alpha a b, or c += alpha a b if `accumulate` is true. nt and nt_many use b^T instead of b.
@@ -95,7 +95,7 @@ struct EncodedProduct {
   const EncodedMatrix* b = nullptr;
   bool transposed = false;  // b is [n, k]; its transpose is multiplied
   EncodingBlock block;      // of b
-  Decode decode = nullptr;
+  Decoders decode;
 };
 
 /// Matrix products for one instruction set. For a product with few rows, a BLAS spends most of its time on

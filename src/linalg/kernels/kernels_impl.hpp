@@ -380,7 +380,7 @@ struct VectorKernels {
             exp_sum,
             weighted_difference,
             all_finite,
-            decode_table()};
+            decoder_table()};
   }
 };
 

@@ -20,6 +20,16 @@
 namespace attnctl::linalg {
 namespace {
 
+template <typename F, std::size_t... I>
+[[gnu::always_inline]] inline void unroll_indices(const F& f, std::index_sequence<I...> /*indices*/) {
+  (f(std::integral_constant<std::size_t, I>{}), ...);
+}
+/// Calls f(0), ..., f(N - 1). The calls are unrolled, and each argument is a constant.
+template <std::size_t N, typename F>
+[[gnu::always_inline]] inline void unroll(const F& f) {
+  unroll_indices(f, std::make_index_sequence<N>{});
+}
+
 /// Operations on vectors that differ between instruction sets: loads and stores of some lanes, sums and
 /// maxima over all lanes, a b + c, table look-ups, and products with powers of 2.
 template <typename Arch>
