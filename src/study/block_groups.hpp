@@ -20,7 +20,6 @@ struct MemoryShares {
   std::uint64_t of_worker = 0;  // bytes; 0: the weights of all layers stay in memory
   std::uint64_t used = 0;       // bytes that the process needs apart from the workers
   std::uint64_t usual = 0;      // bytes that a worker needs for a block of the usual length
-  bool single_blocks = false;   // a group has one block, because a measure has passes of its own for it
 
   [[nodiscard]] bool one_layer_at_a_time() const { return of_worker > 0; }
 };
@@ -73,8 +72,7 @@ class GroupSize {
   GroupSize(const MemoryShares& shares, std::uint64_t state_bytes, std::size_t most_rows)
       : of_worker_(shares.of_worker),
         state_bytes_(state_bytes),
-        most_rows_(!shares.one_layer_at_a_time() || shares.single_blocks || state_bytes == 0 ? 0
-                                                                                             : most_rows) {}
+        most_rows_(!shares.one_layer_at_a_time() || state_bytes == 0 ? 0 : most_rows) {}
 
   /// Adds a block. Returns false, and changes nothing, if the group must not have it. A group without blocks
   /// takes every block that fits into the memory.
