@@ -355,11 +355,11 @@ struct SixBitBlock {
   }
 
   /// Where the bits of the 16 values of a part are.
-  struct Place {
+  struct BitPlace {
     const std::uint8_t *four, *two;  // the bytes with the low four bits, and with the high two bits
     int four_shift, two_shift;
 
-    Place(const std::uint8_t* block, std::size_t part) {
+    BitPlace(const std::uint8_t* block, std::size_t part) {
       const std::size_t half = part / 8;
       const std::size_t group = part % 8 / 2;
       four = block + 64 * half + 32 * (group % 2) + 16 * (part % 2);
@@ -371,7 +371,7 @@ struct SixBitBlock {
 
 #if defined(ATTNCTL_DECODE_AVX2)
   static __m128i sixteen(const std::uint8_t* block, std::size_t part) {
-    const Place at(block, part);
+    const BitPlace at(block, part);
     const __m128i high = _mm_and_si128(four_bits(sixteen_bytes(at.two), at.two_shift), _mm_set1_epi8(3));
     const __m128i low = four_bits(sixteen_bytes(at.four), at.four_shift);
     return _mm_sub_epi8(_mm_or_si128(low, _mm_slli_epi16(high, 4)), _mm_set1_epi8(32));
@@ -384,7 +384,7 @@ struct SixBitBlock {
 #else
     for (std::size_t part = 0; part < kValues / kPart; ++part) {
       const float scale = scale_of(block, part).scale;
-      const Place at(block, part);
+      const BitPlace at(block, part);
       for (std::size_t i = 0; i < kPart; ++i) {
         const int number = (at.four[i] >> at.four_shift & 0xF) | (at.two[i] >> at.two_shift & 3) << 4;
         values[kPart * part + i] = scaled(scale, number - 32);
