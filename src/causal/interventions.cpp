@@ -257,11 +257,12 @@ void CausalPass::add_direct_effects(std::span<const Intervention> interventions,
     const std::size_t index = head->first.layer;
     const model::LayerConfig& layer = config.layers[index];
     const std::size_t width = layer.attention.d_value;
-    const model::Lease<model::AttentionWeights> weights = model.attention(index, &context.pool);
+    const model::Lease<model::AttentionWeights> weights =
+        model.attention(index, &context.pool, model::WeightForm::stored);
     for (; head != by_head.end() && head->first.layer == index; ++head) {
       OwnedMatrix<double> output;
       if (weights->output.present())
-        output = weights->output.inputs(head->first.head * width, width).in_out_double();
+        output = weights->output.inputs_double(head->first.head * width, width);
       for (const auto& [sequence, patches] : head->second) {
         const std::vector<std::size_t>& queries = input_.scored[sequence].queries;
         const MatrixView<const float> old =
@@ -286,8 +287,10 @@ void CausalPass::add_direct_effects(std::span<const Intervention> interventions,
         }
       }
     }
-    model.evict_converted_layer(index);
-    if (context.streamed_rows > 0) model.evict_attention(index);
+    if (context.streamed_rows > 0) {
+      model.evict_attention(index);
+      model.evict_layer(index);
+    }
   }
 }
 

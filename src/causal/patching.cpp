@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "causal/layer_use.hpp"
 #include "forward/block.hpp"
 #include "forward/layers/layers.hpp"
 
@@ -58,10 +57,15 @@ OwnedMatrix<float> written_by(const model::Model& model, const RecordedSequence&
   const std::size_t width = model.config().layers[head.layer].attention.d_value;
   const MatrixView<const float> old = recorded.z[head.layer].view().col_range(head.head * width, width);
   OwnedMatrix<float> written(z.rows, model.config().d_model);
-  const LayerUse weights(model, head.layer, context);
+  const model::Lease<model::AttentionWeights> weights =
+      model.attention(head.layer, &context.pool, model::WeightForm::stored);
   const bool projects = weights->output.present();
   const OwnedMatrix<double> weight =
-      projects ? weights->output.inputs(head.head * width, width).in_out_double() : OwnedMatrix<double>();
+      projects ? weights->output.inputs_double(head.head * width, width) : OwnedMatrix<double>();
+  if (context.streamed_rows > 0) {
+    model.evict_attention(head.layer);
+    model.evict_layer(head.layer);
+  }
   for (std::size_t r = 0; r < z.rows; ++r) {
     std::vector<double> row(written.cols(), 0.0);
     for (std::size_t c = 0; c < width; ++c) {

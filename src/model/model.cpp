@@ -609,13 +609,32 @@ void warn_of_tied_head(const checkpoint::ModelSource& source, const ModelConfig&
                   escaped(text.file()), text.pointer(tie->name)));
 }
 
-OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
-  OwnedMatrix<double> out(matrix.in(), matrix.out());
-  std::vector<float> row(matrix.cols());
-  for (std::size_t r = 0; r < matrix.rows(); ++r) {
-    matrix.row(r, row);
-    for (std::size_t c = 0; c < row.size(); ++c)
-      (matrix.orientation == Orientation::in_out ? out(r, c) : out(c, r)) = double{row[c]};
+/// Returns the inputs [begin, begin + count) of a matrix, [count, out].
+OwnedMatrix<double> to_double(const StoredMatrix& matrix, std::size_t begin, std::size_t count) {
+  const bool in_rows = matrix.orientation == Orientation::in_out;
+  StoredMatrix part = matrix;
+  std::size_t skipped = 0;  // columns of `part` before the first input
+  if (in_rows && matrix.encoded.present()) {
+    part.encoded = matrix.encoded.row_range(begin, count);
+  } else if (in_rows) {
+    part.values = matrix.values.row_range(begin, count);
+  } else if (matrix.encoded.present()) {
+    const std::size_t block = linalg::block_size(matrix.encoded.encoding).values;
+    skipped = begin % block;
+    const std::size_t end = (begin + count + block - 1) / block * block;
+    part.encoded = matrix.encoded.col_range(begin - skipped, end - begin + skipped);
+  } else {
+    part.values = matrix.values.col_range(begin, count);
+  }
+  OwnedMatrix<double> out(count, matrix.out());
+  std::vector<float> row(part.cols());
+  for (std::size_t r = 0; r < part.rows(); ++r) {
+    part.row(r, row);
+    if (in_rows) {
+      std::ranges::copy(row, out.view().row(r).begin());
+    } else {
+      for (std::size_t i = 0; i < count; ++i) out(i, r) = double{row[skipped + i]};
+    }
   }
   return out;
 }
@@ -639,21 +658,10 @@ Linear Linear::outputs(std::size_t begin, std::size_t count) const {
   return part;
 }
 
-Linear Linear::inputs(std::size_t begin, std::size_t count) const {
-  Linear part = *this;
-  const StoredMatrix whole = factorised() ? first : last();
-  if (whole.encoded.present()) throw std::logic_error("a range of inputs needs weights as float32");
-  (factorised() ? part.first.values : part.stored) = whole.orientation == Orientation::in_out
-                                                         ? whole.values.row_range(begin, count)
-                                                         : whole.values.col_range(begin, count);
-  part.bias = {};
-  return part;
-}
-
-OwnedMatrix<double> Linear::in_out_double() const {
-  if (!factorised()) return to_double(last());
-  const OwnedMatrix<double> a = to_double(first);
-  const OwnedMatrix<double> b = to_double(last());
+OwnedMatrix<double> Linear::inputs_double(std::size_t begin, std::size_t count) const {
+  if (!factorised()) return to_double(last(), begin, count);
+  const OwnedMatrix<double> a = to_double(first, begin, count);
+  const OwnedMatrix<double> b = to_double(last(), 0, rank());
   OwnedMatrix<double> product(a.rows(), b.cols());
   for (std::size_t i = 0; i < a.rows(); ++i) {
     for (std::size_t r = 0; r < a.cols(); ++r) {
@@ -771,9 +779,12 @@ Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool, WeightForm form)
   });
 }
 
-Lease<AttentionWeights> Model::attention(std::size_t index, Pool* pool) const {
+Lease<AttentionWeights> Model::attention(std::size_t index, Pool* pool, WeightForm form) const {
   const std::lock_guard lock(shared_->tensors.mutex());
+  if (form == WeightForm::stored && shared_->is_encoded) return this->layer(index, pool, form);
   const LayerConfig& layer = config_->layers.at(index);
+  const auto cached_layer = shared_->layers.find(layer.stored());
+  if (cached_layer != shared_->layers.end() && cached_layer->second) return cached_layer->second;
   return cached(shared_->tensors, shared_->attentions[layer.stored()], pool, WeightForm::float32,
                 [&](WeightReader& reader) { return reader.attention(shared_->bound(layer)); });
 }

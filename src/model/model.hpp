@@ -66,11 +66,10 @@ struct Linear {
   [[nodiscard]] Linear last_product() const { return {stored, orientation, bias, {}, encoded}; }
   /// Returns the part of the projection that computes outputs [begin, begin + count).
   [[nodiscard]] Linear outputs(std::size_t begin, std::size_t count) const;
-  /// Returns the part of the projection that uses inputs [begin, begin + count), without the bias. Only for
-  /// weights with WeightForm::float32.
-  [[nodiscard]] Linear inputs(std::size_t begin, std::size_t count) const;
   /// Returns W as [in, out] in float64; the product A B if factorized.
-  [[nodiscard]] OwnedMatrix<double> in_out_double() const;
+  [[nodiscard]] OwnedMatrix<double> in_out_double() const { return inputs_double(0, in()); }
+  /// Returns the rows [begin, begin + count) of in_out_double(). Reads only these inputs.
+  [[nodiscard]] OwnedMatrix<double> inputs_double(std::size_t begin, std::size_t count) const;
 };
 
 struct NormWeights {
@@ -190,7 +189,8 @@ class Model {
   /// For layers that share weights, the functions return the same object.
   [[nodiscard]] Lease<LayerWeights> layer(std::size_t index, Pool* pool = nullptr,
                                           WeightForm form = WeightForm::float32) const;
-  [[nodiscard]] Lease<AttentionWeights> attention(std::size_t index, Pool* pool = nullptr) const;
+  [[nodiscard]] Lease<AttentionWeights> attention(std::size_t index, Pool* pool = nullptr,
+                                                  WeightForm form = WeightForm::float32) const;
   [[nodiscard]] Lease<EmbeddingWeights> embedding() const;
   /// The decoder's embedding in encoder-decoder models.
   [[nodiscard]] Lease<EmbeddingWeights> target_embedding() const;

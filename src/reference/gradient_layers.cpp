@@ -54,8 +54,9 @@ Matrix backward(const model::Linear& linear, const Matrix& d_y, Pool& pool) {
   Matrix d_x = Matrix::from_shape({d_y.shape(0), linear.in()});
   pool.run((linear.in() + kInputs - 1) / kInputs, [&](std::size_t block, std::size_t) {
     const std::size_t first = block * kInputs;
-    const model::Linear part = linear.inputs(first, std::min(kInputs, linear.in() - first));
-    xt::view(d_x, xt::all(), xt::range(first, first + part.in())) = dot(d_y, xt::transpose(weight_of(part)));
+    const std::size_t count = std::min(kInputs, linear.in() - first);
+    const Matrix weight = linalg::to_matrix(linear.inputs_double(first, count).view());
+    xt::view(d_x, xt::all(), xt::range(first, first + count)) = dot(d_y, xt::transpose(weight));
   });
   return d_x;
 }

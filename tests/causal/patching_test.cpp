@@ -95,7 +95,7 @@ void check_paths(const model::Model& model, const input::Batch& clean, const inp
     };
     const MatrixView<const float> donor_z = z_of(donor[0]), own_z = z_of(recorded);
     const OwnedMatrix<double> output =
-        model.layer(from.layer)->output.inputs(from.head * width, width).in_out_double();
+        model.layer(from.layer)->output.inputs_double(from.head * width, width);
     Matrix written = xt::zeros<double>({own_z.rows, config.d_model});
     for (std::size_t r = 0; r < own_z.rows; ++r) {
       for (std::size_t c = 0; c < width; ++c) {

@@ -42,12 +42,17 @@ std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<
   return norms;
 }
 
+/// Returns the weights of a layer's attention as the pass uses them, so that they need no more memory.
+model::Lease<model::AttentionWeights> attention_of(const model::Model& model, std::size_t layer) {
+  return model.attention(layer, nullptr, model::WeightForm::stored);
+}
+
 /// Returns the Gram matrix of W_O of a head, [v, v]; an empty matrix if the layer has no W_O.
 OwnedMatrix<double> output_gram(const model::Model& model, model::HeadId head) {
-  const model::Lease<model::AttentionWeights> weights = model.attention(head.layer);
+  const model::Lease<model::AttentionWeights> weights = attention_of(model, head.layer);
   const std::size_t width = model.config().layers[head.layer].attention.d_value;
   if (!weights->output.present()) return {};
-  return gram(weights->output.inputs(head.head * width, width).in_out_double().view());
+  return gram(weights->output.inputs_double(head.head * width, width).view());
 }
 
 /// Returns |x W| for each row x of `rows`, where W is the matrix of the Gram matrix, or |x| if it is empty.
@@ -138,14 +143,9 @@ void apply_linear_part(const model::NormConfig& config, const model::NormWeights
 
 }  // namespace
 
-ValueNorms::ValueNorms(const model::Model& model, model::HeadId head) : lease_(model.attention(head.layer)) {
-  const std::size_t width = model.config().layers[head.layer].attention.d_value;
-  if (lease_->output.present()) output_ = lease_->output.inputs(head.head * width, width);
-}
-
 void ValueNorms::compute(MatrixView<const float> values) {
-  if (output_.present() && gram_.rows() == 0) gram_ = gram(output_.in_out_double().view());
-  norms_ = norms_after(gram_, values);
+  if (!gram_) gram_ = output_gram(*model_, head_);
+  norms_ = norms_after(*gram_, values);
 }
 
 std::vector<double> OutputGrams::write_norms(const model::Model& model, std::size_t index,
@@ -159,17 +159,16 @@ std::uint64_t value_norms_bytes(const model::Model& model, const input::Batch& b
                                 std::span<const model::HeadId> heads) {
   const std::uint64_t keys = batch.most_keys();
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < heads.size(); ++i) {
-    const std::uint64_t width = model.config().layers[heads[i].layer].attention.d_value;
+  for (const model::HeadId head : heads) {
+    const std::uint64_t width = model.config().layers[head.layer].attention.d_value;
     bytes += (keys + width * width) * sizeof(double);
-    if (i == 0 || heads[i].layer != heads[i - 1].layer) bytes += model.attention_bytes(heads[i].layer);
   }
   return bytes;
 }
 
 const OwnedMatrix<double>& LayerWritesObserver::output_matrix(std::size_t layer) {
   if (output_layer_ == layer) return output_;
-  const model::Lease<model::AttentionWeights> weights = model_->attention(layer);
+  const model::Lease<model::AttentionWeights> weights = attention_of(*model_, layer);
   output_ = weights->output.present() ? weights->output.in_out_double()
                                       : identity(attention(layer).heads * attention(layer).d_value);
   output_layer_ = layer;
@@ -193,7 +192,7 @@ std::uint64_t LayerWritesObserver::memory(const model::Model& model, const input
     const model::AttentionConfig& attention = config.layers.at(layer).attention;
     const std::uint64_t heads = std::uint64_t{attention.heads} * attention.d_value;
     width = std::max(width, heads);
-    bytes += model.attention_bytes(layer) + kept_.of_output * heads * config.d_output * sizeof(double);
+    bytes += kept_.of_output * heads * config.d_output * sizeof(double);
   }
   return bytes + rows * (kept_.of_heads * width + kept_.of_stream * config.d_model) * sizeof(double);
 }
@@ -305,12 +304,18 @@ void WriteRatios::panel(const forward::AttentionPanel& panel) {
   }
 }
 
+std::uint64_t OutputRank::memory(const model::Model& model, const input::Batch& batch) const {
+  std::uint64_t bytes = LayerWritesObserver::memory(model, batch);
+  for (const std::size_t layer : layers_) bytes += model.attention_bytes(layer);
+  return bytes;
+}
+
 void OutputRank::begin(const model::Model& model, const input::Batch& batch) {
   LayerWritesObserver::begin(model, batch);
   std::vector<model::Lease<model::AttentionWeights>> leases;
   std::vector<std::pair<model::Linear, linalg::ProductSvd*>> tasks;
   for (const std::size_t layer : layers_) {
-    leases.push_back(model.attention(layer));
+    leases.push_back(attention_of(model, layer));
     const model::Linear& weights = leases.back()->output;
     const auto [place, is_new] = decomposed_.try_emplace(model.shared_with(layer));
     if (is_new && weights.present()) tasks.emplace_back(weights, &place->second);
@@ -321,7 +326,7 @@ void OutputRank::begin(const model::Model& model, const input::Batch& batch) {
 
 void OutputRank::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                            MatrixView<const float> output) {
-  const model::Lease<model::AttentionWeights> weights = model_->attention(layer);
+  const model::Lease<model::AttentionWeights> weights = attention_of(*model_, layer);
   if (!weights->output.present()) return;
   const std::vector<double> energy = energies(z, decomposed_.at(model_->shared_with(layer)));
   // [rank]: sum of the energies that a reduction to this rank removes.
@@ -395,7 +400,8 @@ void Mixing::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<doub
   OwnedMatrix<double> mix = linalg::product(others.view(), w_o.view());
 
   const model::LayerConfig& config = model_->config().layers[layer];
-  const model::Lease<model::LayerWeights> weights = model_->layer(layer);
+  const model::Lease<model::LayerWeights> weights =
+      model_->layer(layer, nullptr, model::WeightForm::stored);
   LayerMixing& found = found_[{sequence, layer}];
   found = {sequence, layer, {}};
   std::vector<double> sum(stream.cols());

@@ -23,7 +23,8 @@ namespace attnctl::analysis {
 /// the layer has no W_O, the norms are |v_j|.
 class ValueNorms {
  public:
-  ValueNorms(const model::Model& model, model::HeadId head);
+  /// `model` must outlive the object.
+  ValueNorms(const model::Model& model, model::HeadId head) : model_(&model), head_(head) {}
 
   /// Computes |v_j W_O^h| for each row v_j of `values` [m, v], the values of one sequence.
   void compute(MatrixView<const float> values);
@@ -31,10 +32,10 @@ class ValueNorms {
   [[nodiscard]] std::span<double> norms() { return norms_; }
 
  private:
-  model::Lease<model::AttentionWeights> lease_;  // keeps output_ valid
-  model::Linear output_;                         // W_O^h [v, d_out]; not present: the identity
-  OwnedMatrix<double> gram_;                     // W_O^h W_O^h^T, computed at the first use
-  std::vector<double> norms_;                    // [m]
+  const model::Model* model_;
+  model::HeadId head_;
+  std::optional<OwnedMatrix<double>> gram_;  // W_O^h W_O^h^T; nullopt until the first use; empty without W_O
+  std::vector<double> norms_;                // [m]
 };
 
 /// The Gram matrices G = W_O^h W_O^h^T [v, v] of heads, each computed when it is first used. The norm of what
@@ -61,8 +62,7 @@ class OutputGrams {
   std::vector<Gram> grams_;  // [heads]
 };
 
-/// Returns the memory, in bytes, of one ValueNorms per head, of the norms of the longest input for each head,
-/// and of the parameters of the attention (W_Q, W_K, W_V, W_O, biases) of their layers.
+/// Returns the memory, in bytes, of one ValueNorms per head with the norms of the longest input.
 [[nodiscard]] std::uint64_t value_norms_bytes(const model::Model& model, const input::Batch& batch,
                                               std::span<const model::HeadId> heads);
 
@@ -270,6 +270,7 @@ class OutputRank final : public LayerWritesObserver {
         ranks_(std::move(ranks)),
         pool_(pool) {}
 
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
   void begin(const model::Model& model, const input::Batch& batch) override;
 
   /// Returns the changes sorted by input, then layer. Call once, after the pass.

@@ -237,13 +237,29 @@ class ResidualMeasure final : public Measure {
   std::optional<analysis::WriteRatios> writes_;  // of the open block
 };
 
+MeasureMemory residual_memory(const model::ModelConfig& config, std::span<const model::HeadId> heads,
+                              const input::Batch& batch) {
+  std::uint64_t widest = 0, grams = 0;
+  for (const model::HeadId head : heads) {
+    const std::uint64_t width = config.layers.at(head.layer).attention.d_value;
+    widest = std::max(widest, width);
+    grams = saturating_sum(grams, saturating_product(width * width, sizeof(double)));
+  }
+  std::uint64_t rows = 0;
+  for (const input::Sequence& sequence : batch.sequences) rows = std::max(rows, sequence.queries());
+  // W_O of a head, and z of a head in one sequence before and after its product with a Gram matrix.
+  const std::uint64_t working = saturating_product<std::uint64_t>(config.d_model + 2 * rows, widest);
+  return {.block = saturating_product(working, sizeof(double)), .study = grams};
+}
+
 }  // namespace
 
 MeasureRow residual_measure() {
   return {.name = "residual",
           .description = "how much each head writes to the residual stream, idle heads, massive activations",
           .make = make_measure<ResidualMeasure>,
-          .definitions = kResidualDefinitions};
+          .definitions = kResidualDefinitions,
+          .memory = residual_memory};
 }
 
 }  // namespace attnctl::study
