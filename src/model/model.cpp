@@ -783,9 +783,10 @@ Lease<AttentionWeights> Model::attention(std::size_t index, Pool* pool, WeightFo
   const std::lock_guard lock(shared_->tensors.mutex());
   if (form == WeightForm::stored && shared_->is_encoded) return this->layer(index, pool, form);
   const LayerConfig& layer = config_->layers.at(index);
-  const auto cached_layer = shared_->layers.find(layer.stored());
-  if (cached_layer != shared_->layers.end() && cached_layer->second) return cached_layer->second;
-  return cached(shared_->tensors, shared_->attentions[layer.stored()], pool, WeightForm::float32,
+  Lease<AttentionWeights>& slot = shared_->attentions[layer.stored()];
+  const auto whole = shared_->layers.find(layer.stored());
+  if (!slot && whole != shared_->layers.end() && whole->second) return whole->second;
+  return cached(shared_->tensors, slot, pool, WeightForm::float32,
                 [&](WeightReader& reader) { return reader.attention(shared_->bound(layer)); });
 }
 

@@ -32,9 +32,11 @@ constexpr auto kBehaviourDefinitions = std::to_array<Definition>({
      "linear CKA of the outputs z of the two models, from the sums over sentences of unbiased estimates of "
      "HSIC within each sentence; sentences of fewer than four tokens are left out",
      "Kornblith et al. 2019; Nguyen et al. 2021, minibatch CKA"},
-    {"noise", "nats", "[0, ln 2]", "",
-     "js_divergence of the pattern of model a from its pattern in float64, rounded to float32, in the first "
-     "sentence: a js_divergence of this size can be rounding"},
+    {"noise", "", "", "",
+     "what rounding alone gives: the number in the table (of metrics, the size of the difference) for model "
+     "a "
+     "and its float64 pass, rounded to float32, instead of model b, in the first sentence"},
+    {"cka_noise", "", "[-1, 1]", "1", "the noise of cka"},
     {"metric", "", "", "", "a metric of the pattern, as in attnctl analyze"},
     {"metric_changes.a", "", "", "", "mean of the metric over sentences in model a"},
     {"metric_changes.b", "", "", "", "mean of the metric over sentences in model b"},
@@ -154,6 +156,93 @@ class LogitRecorder final : public forward::Observer {
   std::vector<OwnedMatrix<float>> logits_;  // [sequences]
 };
 
+/// What a model did with some heads in a batch, and its logits if `with_logits` is true.
+class RecordedModel {
+ public:
+  RecordedModel(const model::Model& model, const input::Batch& batch, const forward::Selection& selection,
+                bool with_logits)
+      : model_(model),
+        batch_(batch),
+        selection_(selection),
+        heads_(selection.heads,
+               std::ranges::all_of(
+                   selection.heads,
+                   [&](model::HeadId id) { return model.config().layers[id.layer].attention.value.weight; })),
+        metrics_(selection, true) {
+    if (with_logits) logits_.emplace();
+  }
+
+  /// Records the pass of the model.
+  void run(Pool& pool, Warnings& warnings) {
+    std::vector<forward::Observer*> observers = {&heads_, &metrics_};
+    if (logits_) observers.push_back(&*logits_);
+    forward::RunContext context{.pool = pool, .warnings = warnings};
+    forward::run_forward(model_, batch_, selection_, observers, context);
+    found_ = metrics_.finish();
+  }
+
+  /// Records the float64 pass of the model, rounded to float32. The batch must have one sequence.
+  void run_in_float64(Pool& pool) {
+    const reference::ReferencePass pass = reference::run_reference(
+        model_, batch_.sequences.front(), selection_.heads.back().layer, logits_.has_value(), pool);
+    heads_.begin(model_, batch_);
+    metrics_.begin(model_, batch_);
+    for (const model::HeadId id : selection_.heads) {
+      const reference::ReferenceLayer& layer = pass.layers[id.layer];
+      const OwnedMatrix<float> pattern = rounded(layer.pattern[id.head]);
+      const OwnedMatrix<float> z = layer.z.empty() ? OwnedMatrix<float>() : rounded(layer.z[id.head]);
+      std::vector<std::uint8_t> masked(pattern.rows());
+      for (std::size_t r = 0; r < masked.size(); ++r) {
+        const auto row = pattern.view().row(r);
+        masked[r] = std::ranges::all_of(row, [](float weight) { return weight == 0; }) ? 1 : 0;
+      }
+      forward::AttentionPanel panel;
+      panel.layer = id.layer;
+      panel.head = id.head;
+      panel.pattern = pattern.view();
+      panel.z = z.view();
+      panel.fully_masked = masked;
+      heads_.panel(panel);
+      metrics_.panel(panel);
+    }
+    if (logits_) {
+      logits_->begin(model_, batch_);
+      logits_->logits(0, 0, rounded(pass.logits).view());
+    }
+    found_ = metrics_.finish();
+  }
+
+  [[nodiscard]] const KeptHead& kept(model::HeadId head, std::size_t sequence) const {
+    return heads_.kept(head, sequence);
+  }
+  /// Returns the means of the metrics of a head [row_metrics()].
+  [[nodiscard]] std::span<const std::optional<double>> metrics(model::HeadId head,
+                                                               std::size_t sequence) const {
+    const std::size_t place = analysis::head_index(selection_.heads, head).value();
+    return found_[sequence * selection_.heads.size() + place].means;  // sorted by sequence, then by head
+  }
+  [[nodiscard]] const OwnedMatrix<float>& logits(std::size_t sequence) const {
+    return logits_.value().logits()[sequence];
+  }
+  [[nodiscard]] bool has_logits() const { return logits_.has_value(); }
+
+ private:
+  static OwnedMatrix<float> rounded(const OwnedMatrix<double>& values) {
+    OwnedMatrix<float> out(values.rows(), values.cols());
+    std::ranges::transform(values.values(), out.values().begin(),
+                           [](double value) { return static_cast<float>(value); });
+    return out;
+  }
+
+  const model::Model& model_;
+  const input::Batch& batch_;
+  forward::Selection selection_;
+  HeadRecorder heads_;
+  analysis::PatternMetrics metrics_;
+  std::optional<LogitRecorder> logits_;
+  std::vector<analysis::HeadPatternMetrics> found_;
+};
+
 /// Returns the sum over rows of the Jensen-Shannon divergence of two patterns, one after the other.
 double divergence_of(std::span<const float> patterns) {
   return std::max(0.0, analysis::pattern_pairs(patterns, 2).divergence[analysis::pair_index(2, 0, 1)]);
@@ -162,9 +251,25 @@ double divergence_of(std::span<const float> patterns) {
 /// The sums of one head.
 struct BehaviourSums {
   RatioSums divergence;
-  std::array<double, 3> hsic = {};       // of a with a, of a with b, of b with b
-  std::vector<PairedMean> metrics = {};  // [row_metrics()]
+  std::array<double, 3> hsic = {};  // of a with a, of a with b, of b with b
+  std::vector<PairedMean> metrics = std::vector<PairedMean>(analysis::row_metrics().size());
 
+  /// Adds what a head did in a sequence, and what its partner did.
+  void add(const RecordedModel& a, model::HeadId head, const RecordedModel& b, model::HeadId partner,
+           std::size_t sequence) {
+    const KeptHead &of_a = a.kept(head, sequence), &of_b = b.kept(partner, sequence);
+    add_patterns(of_a, of_b);
+    add_outputs(of_a, of_b);
+    const auto x = a.metrics(head, sequence), y = b.metrics(partner, sequence);
+    for (std::size_t m = 0; m < metrics.size(); ++m)
+      if (x[m] && y[m]) metrics[m].add(*x[m], *y[m]);
+  }
+  [[nodiscard]] double cka() const {
+    // Estimates below 0 are chance: the outputs of one model hardly differ from each other.
+    return hsic[0] > 0 && hsic[2] > 0 ? hsic[1] / std::sqrt(hsic[0] * hsic[2]) : kUndefined;
+  }
+
+ private:
   void add_outputs(const KeptHead& a, const KeptHead& b) {
     if (a.rows < analysis::kLeastOutputs || a.rows != b.rows || a.z.empty() || b.z.empty()) return;
     std::vector<float> rows;
@@ -185,12 +290,6 @@ struct BehaviourSums {
     both.insert(both.end(), b.pattern.begin(), b.pattern.end());
     divergence.add({.sum = divergence_of(both), .null = 0, .rows = a.rows});
   }
-  [[nodiscard]] double cka() const {
-    const double scale = hsic[0] * hsic[2];
-    return scale > 0 ? hsic[1] / std::sqrt(scale) : kUndefined;
-  }
-
- private:
   static std::ptrdiff_t offset(std::size_t place) { return static_cast<std::ptrdiff_t>(place); }
 };
 
@@ -299,30 +398,27 @@ Table clear_changes(const Table& metrics) {
                                                                                       {"b", "b"},
                                                                                       {"difference", "b - a"},
                                                                                       {"low", "low"},
-                                                                                      {"high", "high"}});
+                                                                                      {"high", "high"},
+                                                                                      {"noise", "noise"}});
 }
 
 /// Compares two models block by block.
 class BehaviourComparer {
  public:
   BehaviourComparer(const BehaviourInput& input, Pool& pool, Warnings& warnings)
-      : input_(input), pool_(pool), warnings_(warnings), heads_(input.selection.heads.size()) {
-    for (BehaviourSums& head : heads_) head.metrics.resize(analysis::row_metrics().size());
-  }
+      : input_(input), pool_(pool), warnings_(warnings), heads_(input.selection.heads.size()) {}
 
   void add(const input::Batch& batch) {
-    if (noise_.empty()) set_noise(batch);
     const bool decodes = std::ranges::all_of(batch.sequences, [&](const input::Sequence& sequence) {
       return sequence.target != nullptr || !(input_.a.config().decoder || input_.b.config().decoder);
     });
     const bool outputs = decodes && input_.a.config().head.present && input_.b.config().head.present;
-    std::array<LogitRecorder, 2> logits;
+    if (noise_.empty()) set_noise({.sequences = {batch.sequences.front()}}, outputs);
     std::size_t first = 0;
     for (const forward::Selection& part : parts_of(input_.selection, batch)) {
-      add_heads(batch, part, first, outputs && first == 0 ? &logits : nullptr);
+      add_heads(batch, part, first, outputs && first == 0);
       first += part.heads.size();
     }
-    if (outputs) add_outputs(batch, logits);
   }
 
   [[nodiscard]] Results results(std::optional<std::size_t> top) {
@@ -353,7 +449,8 @@ class BehaviourComparer {
     add_text("Heads whose patterns differ most",
              differ ? select_rows(divergences, "JS divergence", most) : Table{}, "No pattern differs.");
     double noise = kUndefined;  // the largest
-    for (const double each : noise_) noise = std::fmax(noise, each);
+    for (const BehaviourSums& head : noise_)
+      noise = std::fmax(noise, head.divergence.mean().value_or(kUndefined));
     if (differ && std::isfinite(noise))
       results.text.emplace_back(TextLine{
           "", fmt::format("Rounding to float32 alone changes patterns of a by at most {:.1e} nats.", noise)});
@@ -368,25 +465,17 @@ class BehaviourComparer {
   }
 
  private:
-  /// Compares the patterns of model a with those of the float64 pass in one sequence.
-  void set_noise(const input::Batch& batch) {
-    noise_.assign(heads_.size(), kUndefined);
-    const input::Batch one{.sequences = {batch.sequences.front()}};
-    HeadRecorder recorder(input_.selection.heads, false);
-    forward::Observer* const observers[] = {&recorder};
-    forward::RunContext context{.pool = pool_, .warnings = warnings_};
-    forward::run_forward(input_.a, one, input_.selection, observers, context);
-    const reference::ReferencePass pass = reference::run_reference(
-        input_.a, one.sequences.front(), input_.selection.heads.back().layer, false, pool_);
-    for (std::size_t i = 0; i < noise_.size(); ++i) {
-      const model::HeadId head = input_.selection.heads[i];
-      const KeptHead& kept = recorder.kept(head, 0);
-      const std::span<const double> exact = pass.layers[head.layer].pattern[head.head].values();
-      if (kept.rows == 0 || kept.pattern.size() != exact.size()) continue;
-      std::vector<float> both = kept.pattern;
-      for (const double weight : exact) both.push_back(static_cast<float>(weight));
-      noise_[i] = divergence_of(both) / static_cast<double>(kept.rows);
-    }
+  /// Compares model a with its float64 pass.
+  void set_noise(const input::Batch& one, bool outputs) {
+    RecordedModel single(input_.a, one, input_.selection, outputs);
+    RecordedModel exact = single;
+    single.run(pool_, warnings_);
+    exact.run_in_float64(pool_);
+    noise_.resize(heads_.size());
+    pool_.run(noise_.size(), [&](std::size_t i, std::size_t /*worker*/) {
+      noise_[i].add(single, input_.selection.heads[i], exact, input_.selection.heads[i], 0);
+    });
+    if (outputs) add_outputs(one, single, exact, noise_of_outputs_);
   }
 
   /// The head of b with which the selected head `place` is compared.
@@ -394,56 +483,31 @@ class BehaviourComparer {
     return input_.partners.empty() ? input_.selection.heads[place] : input_.partners[place];
   }
 
-  void add_heads(const input::Batch& batch, const forward::Selection& part, std::size_t first,
-                 std::array<LogitRecorder, 2>* logits) {
-    std::array<forward::Selection, 2> selections = {part, {}};
-    for (std::size_t i = 0; i < part.heads.size(); ++i) selections[1].heads.push_back(partner(first + i));
-    std::ranges::sort(selections[1].heads);
-    const std::array<const model::Model*, 2> models = {&input_.a, &input_.b};
-    std::vector<HeadRecorder> recorders;
-    std::array<std::vector<analysis::HeadPatternMetrics>, 2> metrics;
-    for (std::size_t i = 0; i < models.size(); ++i) {
-      const model::Model& model = *models.at(i);
-      const forward::Selection& selection = selections.at(i);
-      recorders.emplace_back(selection.heads, std::ranges::all_of(selection.heads, [&](model::HeadId id) {
-                               return model.config().layers[id.layer].attention.value.weight;
-                             }));
-      analysis::PatternMetrics observer(selection, true);
-      std::vector<forward::Observer*> observers = {&recorders.back(), &observer};
-      if (logits != nullptr) observers.push_back(&logits->at(i));
-      forward::RunContext context{.pool = pool_, .warnings = warnings_};
-      forward::run_forward(model, batch, selection, observers, context);
-      metrics.at(i) = observer.finish();
-    }
-    const std::size_t sequences = batch.sequences.size();
+  void add_heads(const input::Batch& batch, const forward::Selection& part, std::size_t first, bool outputs) {
+    forward::Selection partners;
+    for (std::size_t i = 0; i < part.heads.size(); ++i) partners.heads.push_back(partner(first + i));
+    std::ranges::sort(partners.heads);
+    RecordedModel a(input_.a, batch, part, outputs), b(input_.b, batch, partners, outputs);
+    a.run(pool_, warnings_);
+    b.run(pool_, warnings_);
     pool_.run(part.heads.size(), [&](std::size_t head, std::size_t /*worker*/) {
-      BehaviourSums& sums = heads_[first + head];
-      const model::HeadId other = partner(first + head);
-      for (std::size_t s = 0; s < sequences; ++s) {
-        const KeptHead& a = recorders[0].kept(part.heads[head], s);
-        const KeptHead& b = recorders[1].kept(other, s);
-        sums.add_patterns(a, b);
-        sums.add_outputs(a, b);
-        // Metrics are sorted by sequence, then by head.
-        const std::size_t place = analysis::head_index(selections[1].heads, other).value();
-        const auto& x = metrics[0][s * part.heads.size() + head].means;
-        const auto& y = metrics[1][s * part.heads.size() + place].means;
-        for (std::size_t m = 0; m < x.size(); ++m)
-          if (x[m] && y[m]) sums.metrics[m].add(*x[m], *y[m]);
-      }
+      for (std::size_t s = 0; s < batch.sequences.size(); ++s)
+        heads_[first + head].add(a, part.heads[head], b, partner(first + head), s);
     });
+    if (outputs) add_outputs(batch, a, b, outputs_);
   }
 
-  void add_outputs(const input::Batch& batch, const std::array<LogitRecorder, 2>& logits) {
+  void add_outputs(const input::Batch& batch, const RecordedModel& a, const RecordedModel& b,
+                   PredictionSums& sums) {
     const bool next =
         input_.a.config().layers.back().attention.causal || input_.a.config().decoder.has_value();
     std::vector<std::optional<PredictionTerms>> terms(batch.sequences.size());
     pool_.run(terms.size(), [&](std::size_t s, std::size_t /*worker*/) {
-      terms[s].emplace(logits[0].logits()[s], logits[1].logits()[s],
+      terms[s].emplace(a.logits(s), b.logits(s),
                        next ? std::span<const std::int64_t>(batch.sequences[s].predicted().ids)
                             : std::span<const std::int64_t>());
     });
-    for (const auto& each : terms) outputs_.add(each.value());
+    for (const auto& each : terms) sums.add(each.value());
   }
 
   /// A Jensen-Shannon divergence is at most ln 2.
@@ -455,14 +519,15 @@ class BehaviourComparer {
   [[nodiscard]] Table heads_table() const {
     std::vector<Column> columns =
         columns_of(kBehaviourDefinitions, {"component", "layer", "head", "name", "name_b", "js_divergence",
-                                           "low", "high", "noise", "cka", "rows", "sentences"});
+                                           "low", "high", "noise", "cka", "cka_noise", "rows", "sentences"});
     std::vector<std::vector<Cell>> rows;
     for (std::size_t i = 0; i < heads_.size(); ++i) {
       const BehaviourSums& sums = heads_[i];
       rows.push_back(row_of(analysis::head_cells(input_.a.config(), input_.selection.heads[i]),
                             model::head_name(input_.b.config(), partner(i)), sums.divergence.mean(),
                             interval_cells(bounded(sums.divergence.mean_interval())),
-                            noise_.empty() ? kUndefined : noise_[i], sums.cka(),
+                            noise_.empty() ? std::nullopt : noise_[i].divergence.mean(), sums.cka(),
+                            noise_.empty() ? kUndefined : noise_[i].cka(),
                             static_cast<std::size_t>(sums.divergence.rows()),
                             static_cast<std::size_t>(sums.divergence.sentences())));
     }
@@ -474,7 +539,7 @@ class BehaviourComparer {
         columns_of(kBehaviourDefinitions, {"metric", "component", "layer", "head", "name"});
     columns.emplace_back("a", definition("metric_changes.a"));
     columns.emplace_back("b", definition("metric_changes.b"));
-    for (const char* const name : {"difference", "low", "high", "clear", "sentences"})
+    for (const char* const name : {"difference", "low", "high", "noise", "clear", "sentences"})
       columns.emplace_back(definition(name));
     std::vector<std::vector<Cell>> rows;
     std::size_t tests = 0;
@@ -488,6 +553,7 @@ class BehaviourComparer {
         rows.push_back(row_of(analysis::row_metrics()[m].about.name,
                               analysis::head_cells(input_.a.config(), input_.selection.heads[i]), mean.a(),
                               mean.b(), mean.difference(), interval_cells(mean.interval()),
+                              noise_.empty() ? kUndefined : std::abs(noise_[i].metrics[m].difference()),
                               wide ? Cell(wide->low > 0 || wide->high < 0) : Cell(),
                               static_cast<std::size_t>(mean.count())));
       }
@@ -497,18 +563,18 @@ class BehaviourComparer {
 
   [[nodiscard]] Table outputs_table() const {
     std::vector<std::vector<Cell>> rows;
-    rows.push_back(row_of("kl_divergence", outputs_.divergence.mean(),
-                          interval_cells(outputs_.divergence.mean_interval()),
-                          static_cast<std::size_t>(outputs_.divergence.rows())));
+    rows.push_back(row_of(
+        "kl_divergence", outputs_.divergence.mean(), interval_cells(outputs_.divergence.mean_interval()),
+        noise_of_outputs_.divergence.mean(), static_cast<std::size_t>(outputs_.divergence.rows())));
     rows.push_back(row_of("top1_agreement", outputs_.agreement.mean(),
-                          interval_cells(outputs_.agreement.estimate()),
+                          interval_cells(outputs_.agreement.estimate()), noise_of_outputs_.agreement.mean(),
                           static_cast<std::size_t>(outputs_.agreement.rows())));
     if (outputs_.loss.count() > 0)
       rows.push_back(row_of("loss_change", outputs_.loss.difference(),
-                            interval_cells(outputs_.loss.interval()),
+                            interval_cells(outputs_.loss.interval()), noise_of_outputs_.loss.difference(),
                             static_cast<std::size_t>(outputs_.loss.count())));
     return make_table("output",
-                      columns_of(kBehaviourDefinitions, {"measure", "value", "low", "high", "rows"}),
+                      columns_of(kBehaviourDefinitions, {"measure", "value", "low", "high", "noise", "rows"}),
                       std::move(rows));
   }
 
@@ -517,7 +583,9 @@ class BehaviourComparer {
   Warnings& warnings_;
   std::vector<BehaviourSums> heads_;  // [selected heads]
   PredictionSums outputs_;
-  std::vector<double> noise_;  // [selected heads]; empty before the first block
+  /// Model a compared with its float64 pass: [selected heads], empty before the first block.
+  std::vector<BehaviourSums> noise_;
+  PredictionSums noise_of_outputs_;
 };
 
 /// The divergences of all selected heads of a from all heads of b.

@@ -49,9 +49,10 @@ struct BehaviourInput {
                                                   Pool& pool, Progress& progress, Warnings& warnings);
 
 /// Runs both models over the corpus and compares each selected head with its partner: the Jensen-Shannon
-/// divergence of its pattern rows, beside the one that rounding causes in model a; the CKA of its outputs;
-/// the difference of each metric, with intervals over sentences; and the predictions, if both models have an
-/// output head. Text shows the `top` largest changes. Throws as match_behaviour().
+/// divergence of its pattern rows; the CKA of its outputs; the difference of each metric, with intervals over
+/// sentences; and the predictions, if both models have an output head. Beside each number is the one that
+/// rounding to float32 alone causes in model a. Text shows the `top` largest changes. Throws as
+/// match_behaviour().
 [[nodiscard]] Results compare_behaviour(const BehaviourInput& input, std::optional<std::size_t> top,
                                         Pool& pool, Progress& progress, Warnings& warnings);
 

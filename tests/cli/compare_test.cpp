@@ -14,7 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.hpp"
+#include "base/pool.hpp"
 #include "cli/commands.hpp"
+#include "reference/reference.hpp"
 #include "support/json_schema.hpp"
 #include "support/memory_checkpoint.hpp"
 #include "support/run.hpp"
@@ -285,7 +287,11 @@ TEST_CASE("two heads that were exchanged are as different as a study says, and -
   for (const json& row : document["behaviour"]) {
     if (row["layer"] != 0) CHECK(row["js_divergence"].get<double>() < 1e-7);
     CHECK(row["noise"].get<double>() < 1e-7);
+    // null: the outputs of the head hardly differ from each other
+    CHECK((row["cka_noise"].is_null() || std::abs(row["cka_noise"].get<double>() - 1) < 1e-3));
   }
+  CHECK(std::ranges::count_if(document["behaviour"],
+                              [](const json& row) { return !row["cka_noise"].is_null(); }) > 12);
 
   for (const Words& more : {Words{"--input", corpus, "--measures", "metrics"}, Words{}}) {
     Words words = {kLlama, swapped, "--match", "--format", "json"};
@@ -444,6 +450,53 @@ TEST_CASE("the changes of metrics and predictions are those of the commands for 
   CHECK(output.at("kl_divergence") == doctest::Approx(kl / n).epsilon(1e-4));
   CHECK(output.at("top1_agreement") == doctest::Approx(agreement / n));
   CHECK(output.at("loss_change") == doctest::Approx(loss / (n - 1)).epsilon(1e-4));
+}
+
+TEST_CASE("beside each figure of compare is the one that rounding to float32 alone causes") {
+  const TempDir texts;
+  const std::string text = "The cat sat on the mat.";
+  const std::string corpus = texts.write("two.txt", text + "\nA dog ran.\n").string();
+  const json document =
+      document_of({kLlama, kLlama, "--input", corpus, "--measures", "metrics", "--format", "json"});
+  std::map<std::string, double> noise;
+  for (const json& row : document["output"]) {
+    CHECK(row["value"] == (row["measure"] == "top1_agreement" ? 1 : 0));
+    noise[row["measure"]] = row["noise"];
+  }
+  // The same from the float64 reference and the pass of the first sentence.
+  Pool pool(2);
+  const model::Model model = MemoryModel::read(kLlama).bound();
+  const RunResult run = run_attnctl({"analyze", kLlama, text, "--include", "logits", "--format", "json"});
+  REQUIRE(run.status == 0);
+  const json analysis = json::parse(run.out);
+  input::Sequence sequence;
+  for (const json& id : analysis["inputs"][0]["ids"]) sequence.ids.push_back(id.get<std::int64_t>());
+  const std::size_t n = sequence.ids.size();
+  const reference::ReferencePass pass =
+      reference::run_reference(model, sequence, model.config().layers.size() - 1, true, pool);
+  double loss = 0;
+  for (std::size_t i = 0; i + 1 < n; ++i) {
+    const auto target = static_cast<std::size_t>(sequence.ids[i + 1]);
+    const auto loss_of = [&](const auto& row) {
+      double sum = 0;
+      for (std::size_t t = 0; t < pass.logits.cols(); ++t) sum += std::exp(double{row(t)});
+      return std::log(sum) - double{row(target)};
+    };
+    const json& logits = analysis["arrays"][0]["value"][i];
+    loss += loss_of([&](std::size_t t) { return static_cast<float>(pass.logits(i, t)); }) -
+            loss_of([&](std::size_t t) { return logits[t].get<double>(); });
+  }
+  CHECK(std::abs(noise.at("loss_change") - loss / static_cast<double>(n - 1)) < 1e-7);
+  CHECK(noise.at("loss_change") != 0);
+  CHECK(noise.at("kl_divergence") < 1e-7);
+  CHECK(noise.at("top1_agreement") == 1);
+  double largest = 0;
+  for (const json& row : document["metric_changes"]) {
+    CHECK(row["difference"] == (row["a"].is_null() ? json() : json(0)));
+    if (row["metric"] == "confidence") largest = std::max(largest, row["noise"].get<double>());
+  }
+  CHECK(largest > 0);
+  CHECK(largest < 1e-5);
 }
 
 TEST_CASE("heads of models with different shapes are compared by what they do") {

@@ -126,6 +126,23 @@ TEST_CASE("a study whose weights do not fit into --memory gives the same bytes f
   }
 }
 
+TEST_CASE("a study keeps no float32 copies of the weights of a model in float16") {
+  attnctl::test::TempDir folder;
+  attnctl::test::MemoryModel::read("data/tiny-llama")
+      .with_layers(96)
+      .write_with_tokenizer(folder.path(), "data/tiny-llama");
+  const auto peak_with = [&](const char* measure) {
+    const RunResult run = run_attnctl({"study", folder.path().string(), "--input", "data/treebank.conllu",
+                                       "--measures", measure, "--threads", "2", "--format", "json"});
+    REQUIRE_MESSAGE(run.status == 0, run.err);
+    return static_cast<double>(run.peak_bytes) / 1048576;
+  };
+  const double without = peak_with("special"), with = peak_with("residual");
+  if (kSanitized) return;
+  // The attention weights have 25 MiB as float32, and the Gram matrices 3 MiB.
+  CHECK_MESSAGE(with < without + 12, with, " MiB, ", without, " MiB without what heads write");
+}
+
 TEST_CASE("a study under --memory that is killed goes on and gives the same bytes") {
   attnctl::test::TempDir dir;
   const std::vector<std::string> study = {

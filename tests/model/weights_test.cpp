@@ -218,6 +218,8 @@ TEST_CASE("attention() does not read the rest of the layer") {
   CHECK(attention->query.stored.data == layer->query.stored.data);
   CHECK(attention->output.stored.data == layer->output.stored.data);
   CHECK(attention == bound.attention(0));
+  bound.evict_attention(0);
+  CHECK(bound.attention(0).get() == layer.get());
 }
 
 TEST_CASE("a non-finite weight gives a warning with its tensor and first index") {
