@@ -398,8 +398,7 @@ Table clear_changes(const Table& metrics) {
                                                                                       {"b", "b"},
                                                                                       {"difference", "b - a"},
                                                                                       {"low", "low"},
-                                                                                      {"high", "high"},
-                                                                                      {"noise", "noise"}});
+                                                                                      {"high", "high"}});
 }
 
 /// Compares two models block by block.
@@ -448,23 +447,50 @@ class BehaviourComparer {
         heads_, [](const BehaviourSums& head) { return head.divergence.mean().value_or(0) > 0; });
     add_text("Heads whose patterns differ most",
              differ ? select_rows(divergences, "JS divergence", most) : Table{}, "No pattern differs.");
-    double noise = kUndefined;  // the largest
-    for (const BehaviourSums& head : noise_)
-      noise = std::fmax(noise, head.divergence.mean().value_or(kUndefined));
-    if (differ && std::isfinite(noise))
-      results.text.emplace_back(TextLine{
-          "", fmt::format("Rounding to float32 alone changes patterns of a by at most {:.1e} nats.", noise)});
-    add_text("Metrics that differ clearly", select_rows(clear_changes(metrics), "", most),
+    if (differ)
+      add_noise(results, "patterns", "nats", largest_noise([](const BehaviourSums& head) {
+                  return head.divergence.mean().value_or(kUndefined);
+                }));
+    const Table clear = clear_changes(metrics);
+    add_text("Metrics that differ clearly", select_rows(clear, "", most),
              "No metric of a head differs clearly.");
+    if (clear.rows > 0)
+      add_noise(results, "metrics", "", largest_noise([](const BehaviourSums& head) {
+                  double largest = kUndefined;
+                  for (const PairedMean& mean : head.metrics)
+                    largest = std::fmax(largest, std::abs(mean.difference()));
+                  return largest;
+                }));
     if (outputs_.divergence.sentences() > 0) {
       const Table outputs = outputs_table();
       results.add_table("output", outputs);
-      results.text.emplace_back(TextTable{"Predictions", outputs});
+      results.text.emplace_back(TextTable{"Predictions", with_titles(outputs, {{"measure", "measure"},
+                                                                               {"value", "value"},
+                                                                               {"low", "low"},
+                                                                               {"high", "high"},
+                                                                               {"rows", "rows"}})});
+      if (const auto noise = noise_of_outputs_.divergence.mean(); noise && outputs_.divergence.mean() > 0.0)
+        results.text.emplace_back(TextLine{
+            "", fmt::format("Rounding to float32 alone gives a KL divergence of {:.1e} nats.", *noise)});
     }
     return results;
   }
 
  private:
+  /// Returns the largest of a noise over the heads.
+  template <typename Noise>
+  [[nodiscard]] double largest_noise(const Noise& noise) const {
+    double largest = kUndefined;
+    for (const BehaviourSums& head : noise_) largest = std::fmax(largest, noise(head));
+    return largest;
+  }
+  static void add_noise(Results& results, std::string_view what, std::string_view unit, double noise) {
+    if (std::isfinite(noise))
+      results.text.emplace_back(
+          TextLine{"", fmt::format("Rounding to float32 alone changes {} of a by at most {:.1e}{}{}.", what,
+                                   noise, unit.empty() ? "" : " ", unit)});
+  }
+
   /// Compares model a with its float64 pass.
   void set_noise(const input::Batch& one, bool outputs) {
     RecordedModel single(input_.a, one, input_.selection, outputs);
