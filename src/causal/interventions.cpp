@@ -287,10 +287,7 @@ void CausalPass::add_direct_effects(std::span<const Intervention> interventions,
         }
       }
     }
-    if (context.streamed_rows > 0) {
-      model.evict_attention(index);
-      model.evict_layer(index);
-    }
+    if (context.streamed_rows > 0) model.evict_layer(index);
   }
 }
 

@@ -62,10 +62,7 @@ OwnedMatrix<float> written_by(const model::Model& model, const RecordedSequence&
   const bool projects = weights->output.present();
   const OwnedMatrix<double> weight =
       projects ? weights->output.inputs_double(head.head * width, width) : OwnedMatrix<double>();
-  if (context.streamed_rows > 0) {
-    model.evict_attention(head.layer);
-    model.evict_layer(head.layer);
-  }
+  if (context.streamed_rows > 0) model.evict_layer(head.layer);
   for (std::size_t r = 0; r < z.rows; ++r) {
     std::vector<double> row(written.cols(), 0.0);
     for (std::size_t c = 0; c < width; ++c) {

@@ -773,7 +773,8 @@ Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool, WeightForm form)
   }
   return cached(shared_->tensors, shared_->layers[layer.stored()], pool, form, [&](WeightReader& reader) {
     const auto found = shared_->attentions.find(layer.stored());
-    if (found == shared_->attentions.end()) return reader.layer(reader.attention(bound), bound);
+    const bool read = found != shared_->attentions.end() && found->second;  // null if reading failed
+    if (!read) return reader.layer(reader.attention(bound), bound);
     reader.keep(found->second);
     return reader.layer(*found->second, bound);
   });
@@ -783,10 +784,10 @@ Lease<AttentionWeights> Model::attention(std::size_t index, Pool* pool, WeightFo
   const std::lock_guard lock(shared_->tensors.mutex());
   if (form == WeightForm::stored && shared_->is_encoded) return this->layer(index, pool, form);
   const LayerConfig& layer = config_->layers.at(index);
-  Lease<AttentionWeights>& slot = shared_->attentions[layer.stored()];
   const auto whole = shared_->layers.find(layer.stored());
-  if (!slot && whole != shared_->layers.end() && whole->second) return whole->second;
-  return cached(shared_->tensors, slot, pool, WeightForm::float32,
+  if (!shared_->attentions.contains(layer.stored()) && whole != shared_->layers.end() && whole->second)
+    return whole->second;
+  return cached(shared_->tensors, shared_->attentions[layer.stored()], pool, WeightForm::float32,
                 [&](WeightReader& reader) { return reader.attention(shared_->bound(layer)); });
 }
 
@@ -820,6 +821,7 @@ void Model::evict_layer(std::size_t index) const {
   const std::lock_guard lock(shared_->tensors.mutex());
   shared_->layers.erase(config_->layers.at(index).stored());
   shared_->stored_layers.erase(config_->layers.at(index).stored());
+  shared_->attentions.erase(config_->layers.at(index).stored());
 }
 
 void Model::evict_attention(std::size_t index) const {

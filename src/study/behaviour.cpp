@@ -33,9 +33,8 @@ constexpr auto kBehaviourDefinitions = std::to_array<Definition>({
      "HSIC within each sentence; sentences of fewer than four tokens are left out",
      "Kornblith et al. 2019; Nguyen et al. 2021, minibatch CKA"},
     {"noise", "", "", "",
-     "what rounding alone gives: the number in the table (of metrics, the size of the difference) for model "
-     "a "
-     "and its float64 pass, rounded to float32, instead of model b, in the first sentence"},
+     "what rounding alone gives: the number of this table for model a and its float64 pass, rounded to "
+     "float32, instead of model b, in the first sentence; of metrics, the size of the difference"},
     {"cka_noise", "", "[-1, 1]", "1", "the noise of cka"},
     {"metric", "", "", "", "a metric of the pattern, as in attnctl analyze"},
     {"metric_changes.a", "", "", "", "mean of the metric over sentences in model a"},
@@ -224,7 +223,6 @@ class RecordedModel {
   [[nodiscard]] const OwnedMatrix<float>& logits(std::size_t sequence) const {
     return logits_.value().logits()[sequence];
   }
-  [[nodiscard]] bool has_logits() const { return logits_.has_value(); }
 
  private:
   static OwnedMatrix<float> rounded(const OwnedMatrix<double>& values) {

@@ -126,6 +126,23 @@ TEST_CASE("a study whose weights do not fit into --memory gives the same bytes f
   }
 }
 
+TEST_CASE("a study of float32 weights that do not fit into --memory gives the same bytes") {
+  attnctl::test::TempDir folder;
+  attnctl::test::MemoryModel model = attnctl::test::MemoryModel::read("data/tiny-llama").with_layers(48);
+  for (auto& [name, tensor] : model.tensors) {
+    std::vector<float> values(tensor.bytes.size() / sizeof(std::uint16_t));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, tensor.bytes.data() + i * sizeof bits, sizeof bits);
+      values[i] = attnctl::float_from_f16(bits);
+    }
+    tensor = attnctl::test::floats(tensor.shape, values);
+  }
+  model.write_with_tokenizer(folder.path(), "data/tiny-llama");
+  check_bounded({"study", folder.path().string(), "--input", "data/sentences.txt", "--measures",
+                 "metrics,residual", "--threads", "2", "--format", "json"});
+}
+
 TEST_CASE("a study keeps no float32 copies of the weights of a model in float16") {
   attnctl::test::TempDir folder;
   attnctl::test::MemoryModel::read("data/tiny-llama")

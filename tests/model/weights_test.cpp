@@ -220,6 +220,8 @@ TEST_CASE("attention() does not read the rest of the layer") {
   CHECK(attention == bound.attention(0));
   bound.evict_attention(0);
   CHECK(bound.attention(0).get() == layer.get());
+  bound.evict_layer(0);
+  CHECK(bound.layer(0)->query.present());
 }
 
 TEST_CASE("a non-finite weight gives a warning with its tensor and first index") {
