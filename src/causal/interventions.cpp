@@ -261,8 +261,7 @@ void CausalPass::add_direct_effects(std::span<const Intervention> interventions,
         model.attention(index, &context.pool, model::WeightForm::stored);
     for (; head != by_head.end() && head->first.layer == index; ++head) {
       OwnedMatrix<double> output;
-      if (weights->output.present())
-        output = weights->output.inputs_double(head->first.head * width, width);
+      if (weights->output.present()) output = weights->output.inputs_double(head->first.head * width, width);
       for (const auto& [sequence, patches] : head->second) {
         const std::vector<std::size_t>& queries = input_.scored[sequence].queries;
         const MatrixView<const float> old =

@@ -186,7 +186,8 @@ class Model {
   /// as float32, and encoded weights with WeightForm::stored, are views of the checkpoint's data. Other
   /// weights are converted or copied when they are first requested, on `pool` if it is not null. The rows of
   /// a LookupTable are converted only when they are read. The weights stay in memory until they are evicted.
-  /// For layers that share weights, the functions return the same object.
+  /// For layers that share weights, the functions return the same object. attention() returns the layer if it
+  /// is in memory.
   [[nodiscard]] Lease<LayerWeights> layer(std::size_t index, Pool* pool = nullptr,
                                           WeightForm form = WeightForm::float32) const;
   [[nodiscard]] Lease<AttentionWeights> attention(std::size_t index, Pool* pool = nullptr,
@@ -200,7 +201,8 @@ class Model {
 
   /// Remove weights from the cache. Their memory, including pages of the mapped file, is freed as soon as no
   /// lease and no other cached weights use it. If the weights are requested later, they are read again.
-  /// evict_embedding() also removes the target embedding; evict_head() leaves the norms.
+  /// evict_layer() also removes what attention() returned, evict_embedding() also the target embedding;
+  /// evict_head() leaves the norms.
   void evict_layer(std::size_t index) const;
   void evict_attention(std::size_t index) const;
   void evict_embedding() const;

@@ -400,8 +400,7 @@ void Mixing::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<doub
   OwnedMatrix<double> mix = linalg::product(others.view(), w_o.view());
 
   const model::LayerConfig& config = model_->config().layers[layer];
-  const model::Lease<model::LayerWeights> weights =
-      model_->layer(layer, nullptr, model::WeightForm::stored);
+  const model::Lease<model::LayerWeights> weights = model_->layer(layer, nullptr, model::WeightForm::stored);
   LayerMixing& found = found_[{sequence, layer}];
   found = {sequence, layer, {}};
   std::vector<double> sum(stream.cols());
