@@ -155,7 +155,8 @@ class LogitRecorder final : public forward::Observer {
   std::vector<OwnedMatrix<float>> logits_;  // [sequences]
 };
 
-/// What a model did with some heads in a batch, and its logits if `with_logits` is true.
+/// Records the patterns, outputs and metrics of some heads in a batch, and the logits if `with_logits` is
+/// true.
 class RecordedModel {
  public:
   RecordedModel(const model::Model& model, const input::Batch& batch, const forward::Selection& selection,
@@ -252,7 +253,7 @@ struct BehaviourSums {
   std::array<double, 3> hsic = {};  // of a with a, of a with b, of b with b
   std::vector<PairedMean> metrics = std::vector<PairedMean>(analysis::row_metrics().size());
 
-  /// Adds what a head did in a sequence, and what its partner did.
+  /// Adds a sequence: a head of model a and its partner in model b.
   void add(const RecordedModel& a, model::HeadId head, const RecordedModel& b, model::HeadId partner,
            std::size_t sequence) {
     const KeptHead &of_a = a.kept(head, sequence), &of_b = b.kept(partner, sequence);

@@ -39,7 +39,7 @@ inline float scaled(float scale, int value) {
   return scale * static_cast<float>(value);
 }
 
-/// What the values of a part share.
+/// The scale and the offset of a part.
 struct PartScale {
   float scale = 0;
   float offset = 0;
