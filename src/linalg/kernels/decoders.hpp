@@ -96,8 +96,8 @@ inline void decode_parts(const std::uint8_t* block, float* values) {
   }
 }
 
-/// Decodes blocks of eight rows as DecodeColumns says. Transposing the integers takes a quarter of the
-/// instructions of transposing the values.
+/// Decodes blocks of eight rows as DecodeColumns says. Transposing the integers takes half of the shuffles
+/// that transposing the values takes, and the values are stored only once.
 template <typename Block>
 void decode_columns(const std::byte* const* rows, std::size_t count, float* to, std::size_t stride) {
   constexpr std::size_t kSixteens = Block::kPart / 16;
