@@ -70,8 +70,8 @@ class StopScope {
 [[nodiscard]] std::shared_ptr<void> remember_temporary(const std::string& path);
 
 /// A thread has one while it creates a remembered file or folder. A thread that ends the process because of
-/// memory or a signal waits for the end of all of them, at most a second, because it could not remove what is
-/// created later. If the process is already ending, the constructor waits for its end.
+/// memory or a signal waits at most a second for the end of all of them, because it could not remove a file
+/// that is created later. If the process is already ending, the constructor waits for its end.
 class CreationHold {
  public:
   CreationHold() noexcept;

@@ -30,7 +30,7 @@ class Progress {
   explicit Progress(Callback callback);  // an empty callback: no progress
   ~Progress() { end(); }
 
-  /// `unit` is what is counted, in the singular: "byte". A `total` of 0 is unknown.
+  /// `unit` names the steps, in the singular: "byte". A `total` of 0 is unknown.
   void begin(const std::string& label, std::size_t total, const std::string& unit);
   void advance(std::size_t steps = 1);  // safe from several threads
   void reach(std::size_t done);         // raises the count to `done`; from one thread at a time

@@ -43,7 +43,7 @@ struct ScoreParts {
   std::vector<Writer> query_writers, key_writers;
   OwnedMatrix<double> parts;  // [query writers + 1, key writers + 1]
 };
-/// Throws Error(bad_input) for linear attention and clamped projections, whose scores are no such sums.
+/// Throws Error(bad_input) for linear attention and clamped projections, whose scores are not such sums.
 template <typename Value>
 [[nodiscard]] ScoreParts score_parts(const model::Model& model, const RecordedValues<Value>& recorded,
                                      model::HeadId head, std::size_t query, std::size_t key,

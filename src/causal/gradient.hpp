@@ -25,7 +25,7 @@ struct HeadGradients {
 using TakeWithout = std::function<void(std::size_t dropped, std::size_t layer, std::size_t sequence,
                                        MatrixView<const float> d_z)>;
 
-/// How far a backward pass goes, and what it also computes.
+/// Where a backward pass ends, and which additional gradients it computes.
 struct BackwardPath {
   std::size_t first_layer = 0;  // the pass ends in this layer; HeadGradients of earlier layers are empty
   /// If set, called for each layer, from the last to the first, with all later layers dropped one by one in

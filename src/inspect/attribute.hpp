@@ -13,7 +13,7 @@
 
 namespace attnctl::inspect {
 
-/// A score of a head that is written as a sum: of which query and which key.
+/// The attention score to decompose: its head, query and key.
 struct ScoreChoice {
   model::HeadId head;
   std::size_t query = 0, key = 0;
@@ -54,7 +54,7 @@ struct AttributeRequest {
 /// Returns lines of a subtitle: the text of an input after a label, and that of its target, if it has one.
 [[nodiscard]] std::vector<std::string> input_lines(const std::string& label, const input::Sequence& sequence);
 
-/// Returns "the cat (2 tokens)"; without a text, "ids" stands for it.
+/// Returns "the cat (2 tokens)"; without a text, "ids (2 tokens)".
 [[nodiscard]] std::string tokens_text(const input::Sequence& sequence);
 
 /// Returns the text of a token: its string, or "#ID".

@@ -34,9 +34,9 @@ constexpr std::array<std::string_view, 7> kSuccessions = {
     "a b c d e f g h i j k l m n o p q r s t u v w x y z",
     "i ii iii iv v vi vii viii ix x"};
 
-/// Returns the lists of which the vocabulary has at least three words: with and without the mark of a word's
-/// first token, in small letters, with a capital, and in capitals. A list ends before the first word that is
-/// not a token.
+/// Returns each list that begins with at least three words of the vocabulary, in all its spellings: with and
+/// without the mark of a word's first token, in small letters, with a capital, and in capitals. A list ends
+/// before the first word that is not a token.
 std::vector<TokenList> successions_of(const tokenizer::Vocabulary& vocabulary, std::size_t tokens) {
   std::vector<TokenList> lists;
   for (const std::string_view words : kSuccessions) {

@@ -37,7 +37,7 @@ struct ProductSvd {
 /// Returns the min(m, n) singular values of a matrix [m, n], descending.
 [[nodiscard]] std::vector<double> singular_values(MatrixView<const double> a);
 
-/// The largest singular values of a matrix, and the Frobenius norm of what they leave out.
+/// The largest singular values of a matrix, and the Frobenius norm of the matrix without them.
 struct LeadingValues {
   std::vector<double> values;  // descending
   double rest = 0;

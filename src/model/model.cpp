@@ -824,11 +824,6 @@ void Model::evict_layer(std::size_t index) const {
   shared_->attentions.erase(config_->layers.at(index).stored());
 }
 
-void Model::evict_attention(std::size_t index) const {
-  const std::lock_guard lock(shared_->tensors.mutex());
-  shared_->attentions.erase(config_->layers.at(index).stored());
-}
-
 void Model::evict_embedding() const {
   const std::lock_guard lock(shared_->tensors.mutex());
   shared_->embedding.reset();

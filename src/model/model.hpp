@@ -204,7 +204,6 @@ class Model {
   /// evict_layer() also removes what attention() returned, evict_embedding() also the target embedding;
   /// evict_head() leaves the norms.
   void evict_layer(std::size_t index) const;
-  void evict_attention(std::size_t index) const;
   void evict_embedding() const;
   void evict_head() const;
   /// Remove only copies of encoded weights as float32. Without encoded weights, they do nothing.

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view kInk = "#262626";
 
-/// Returns the value of the attribute font-family. fontconfig prefers each name of a list to serif and
-/// monospace, which are kinds of fonts, so these stand alone.
+/// Returns the value of the attribute font-family. serif and monospace are not combined with other
+/// names, because fontconfig prefers each other name of a list to these kinds of fonts.
 std::string font_families(const std::string& family) {
   constexpr std::string_view kDefault =
       "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";

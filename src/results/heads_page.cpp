@@ -28,7 +28,7 @@ std::string first_names(std::vector<std::string> names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Returns whether the column tells apart the rows of one head.
+/// Returns whether the rows of one head differ in this column.
 bool is_row_key(const Column& column) {
   return column == "offset" || column == "position" || column == "first" || column == "last" ||
          column == "model" || column == "name" || column == "name_b" || column == "writer";

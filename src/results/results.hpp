@@ -41,7 +41,7 @@ struct Overloaded : Functions... {
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-/// What the values of a column mean. Definitions are constants beside the analysis that computes the values.
+/// What the values of a column mean. The source file of an analysis defines them as constants.
 struct Definition {
   std::string_view name;         // of the column and of the JSON key
   std::string_view unit;         // "nats", "tokens"; empty: no unit

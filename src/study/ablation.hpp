@@ -81,7 +81,7 @@ struct SetRequest {
                                                    const SetRequest& request);
 inline constexpr std::size_t kMostSets = 100'000;
 
-/// The values and the tokens that an ablation needs beside the model.
+/// The values and the tokens that an ablation needs in addition to the model.
 struct AblationData {
   const AblationSettings* settings = nullptr;  // borrowed
   std::uint64_t seed = 0;

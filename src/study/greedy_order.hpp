@@ -9,8 +9,8 @@
 
 namespace attnctl::study {
 
-/// Returns the selected heads, the most important one first, by removing them one after the other: each step
-/// removes the head without which, and without the heads removed before, the loss on the corpus is smallest.
+/// Returns the selected heads, the most important one first. To find the order, removes one head in each
+/// step: the head whose removal, after that of all earlier heads, gives the smallest loss on the corpus.
 /// n heads take as long as n (n + 1) / 2 sets of an ablation. Throws the errors of prepare_ablation() and
 /// run_study().
 [[nodiscard]] std::vector<model::HeadId> greedy_order(const StudyInput& input, Pool& pool,

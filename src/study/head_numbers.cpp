@@ -11,7 +11,7 @@
 namespace attnctl::study {
 namespace {
 
-/// The columns of an interval, one after the other, after the column that it belongs to.
+/// The columns of an interval. They follow the column of the estimate, in this order.
 constexpr std::array<std::array<std::string_view, 2>, 2> kIntervals = {
     {{"low", "high"}, {"interval_low", "interval_high"}}};
 

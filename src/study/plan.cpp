@@ -245,7 +245,7 @@ void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Pro
   }
   reset_peak_memory();
   if (streamed) {
-    // Copies with shuffled tokens have passes of their own.
+    // Each copy with shuffled tokens needs another pass.
     const std::size_t passes = 1 + (state.header().shuffled_measures().empty() ? 0 : settings.null_shuffles);
     plan.cost.law.group =
         static_cast<double>(passes) * time_reading(run, plan.survey.samples.front()->batch.sequences.front());

@@ -353,8 +353,8 @@ std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence) {
 
 namespace {
 
-/// Adds the table causal_roles, each role beside what removing its head does, and as text the roles that the
-/// removal does not confirm.
+/// Adds the table causal_roles, which has the effect of removing the head of each role, and as text the roles
+/// that the removal does not confirm.
 void add_causal_roles(StudyResults& results, const std::vector<HeadRole>& roles, const StudyShape& shape) {
   if (results.ablated.empty()) return;
   std::vector<std::vector<Cell>> rows, unconfirmed;

@@ -49,7 +49,7 @@ struct ChangePoint {
 
 /// Joins the studies of the checkpoints: each real number of each head at each step, the change point of each
 /// series, and the steps at which heads have roles. Throws Error(bad_input) if no number of a head is in all
-/// studies, and Error(usage) if `plot` or `map` is no column of them.
+/// studies, and Error(usage) if `plot` or `map` is not a column of them.
 [[nodiscard]] Results series_results(std::span<const SeriesCheckpoint> checkpoints,
                                      const SeriesRequest& request);
 

@@ -218,8 +218,6 @@ TEST_CASE("attention() does not read the rest of the layer") {
   CHECK(attention->query.stored.data == layer->query.stored.data);
   CHECK(attention->output.stored.data == layer->output.stored.data);
   CHECK(attention == bound.attention(0));
-  bound.evict_attention(0);
-  CHECK(bound.attention(0).get() == layer.get());
   bound.evict_layer(0);
   CHECK(bound.layer(0)->query.present());
 }
@@ -350,7 +348,6 @@ TEST_CASE("a lease keeps weights valid after they are evicted") {
     const std::vector<float> query = values(layer->query);
     const std::vector<float> up = values(layer->mlp.up);
     model.evict_layer(last);
-    model.evict_attention(last);
     CHECK(values(layer->query) == query);
     CHECK(values(layer->mlp.up) == up);
     layer.reset();
@@ -368,7 +365,6 @@ TEST_CASE("an attention that is read already becomes part of its layer") {
     const Model model = lent(golden, count, warnings);
     const std::vector<float> query = values(model.attention(1)->query);
     CHECK(model.layer(1)->query.stored.data == model.attention(1)->query.stored.data);
-    model.evict_attention(1);
     CHECK(values(model.layer(1)->query) == query);
     model.evict_layer(1);
     CHECK(count == 0);
@@ -415,18 +411,12 @@ TEST_CASE("two threads lease weights while a third evicts them") {
     };
     std::thread one(read, 0), two(read, 1);
     while (running > 0) {
-      for (const std::size_t index : {0U, 1U}) {
-        model.evict_layer(index);
-        model.evict_attention(index);
-      }
+      for (const std::size_t index : {0U, 1U}) model.evict_layer(index);
     }
     one.join();
     two.join();
     CHECK(wrong == 0);
-    for (const std::size_t index : {0U, 1U}) {
-      model.evict_layer(index);
-      model.evict_attention(index);
-    }
+    for (const std::size_t index : {0U, 1U}) model.evict_layer(index);
     CHECK(count == 0);
   }
 }

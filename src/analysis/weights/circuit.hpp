@@ -151,7 +151,7 @@ struct ProjectionShape {
                                                              Projection projection, bool fold_norm);
 
 /// Returns the circuits of all heads of a layer. The result refers to weights in memory; it is valid until
-/// the model evicts them (Model::evict_attention). Returns nullopt for OV if the layer has no W_V or no W_O.
+/// the model evicts them (Model::evict_layer). Returns nullopt for OV if the layer has no W_V or no W_O.
 ///
 /// If `fold_norm` is true, the gain of the last norm before the layer's attention is multiplied into the rows
 /// of W_Q, W_K and W_V. These weights then apply to the normalised stream before its gain. In a pre-norm

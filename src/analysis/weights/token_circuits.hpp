@@ -77,14 +77,14 @@ struct TokenCircuits {
 [[nodiscard]] std::uint64_t token_circuit_bytes(std::uint64_t tokens, std::uint64_t width,
                                                 std::uint64_t threads);
 
-/// What a head does with positions alone.
+/// The pattern of a head if all tokens are the same.
 struct PositionPattern {
   double previous = kUndefined;  // mean weight on the previous token, from the second token on
   double even = kUndefined;      // the same for even weights over the visible keys
 };
 
-/// Returns the patterns of heads for a text of 32 tokens (or as many as the model has positions) of which
-/// each has the mean embedding of all tokens, so that only positions tell them apart. Every layer gets the
+/// Returns the patterns of heads for a text of 32 tokens (fewer if the model has fewer positions). Each token
+/// has the mean embedding of the vocabulary, so tokens differ only in their positions. Every layer gets the
 /// input of the first layer, so the result depends only on the embeddings and the weights of the head's own
 /// layer. Undefined for the decoder of an encoder-decoder model, and if the model has no token embedding.
 [[nodiscard]] std::vector<PositionPattern> position_patterns(const model::Model& model,

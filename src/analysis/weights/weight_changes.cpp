@@ -55,8 +55,8 @@ bool is_bf16(float x) {
 constexpr std::size_t kBlock = 16;  // divides the blocks of all quantized types
 constexpr double kMostSteps = 255;
 
-/// Returns the step of a grid of at most kMostSteps steps on which all values of a block lie, up to their
-/// rounding to float32. Returns 0 if all values are equal, and nullopt if there is no grid.
+/// Returns the smallest difference of two values of a block, if all differences are multiples of it, up to
+/// rounding to float32, of at most kMostSteps. Returns 0 if all values are equal, otherwise nullopt.
 std::optional<double> step_of_block(std::span<const float> block) {
   std::array<float, kBlock> sorted{};
   std::ranges::copy(block, sorted.begin());
@@ -797,8 +797,7 @@ ModelChanges compare_weights(const model::Model& a, const model::Model& b,
       });
     }
     for (const model::Model* model : {&a, &b}) {
-      for (const auto& [used, factors] : factors_b) model->evict_attention(used);
-      model->evict_attention(layer);
+      for (const auto& [used, factors] : factors_b) model->evict_layer(used);
       model->evict_layer(layer);
     }
   }

@@ -132,7 +132,6 @@ WeightsAnalysis analyze_weights(const model::Model& model, const forward::Select
     }
     if (!by_layer) continue;
     const std::size_t layer = part.heads.front().layer;
-    model.evict_attention(layer);
     model.evict_layer(layer);  // a folded norm can be in this layer or in the layer below
     if (layer > 0) model.evict_layer(layer - 1);
   }

@@ -10,7 +10,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "model/config/config.hpp"
 
-// Finds the arrays of patterns in a file that another program made, and what it says about their inputs.
+// Finds arrays of patterns, and the tokens of their inputs, in a file that another program made.
 namespace attnctl::inspect {
 
 /// A head of a file, with the number of its layer within the component.

@@ -214,7 +214,7 @@ void StoredPatterns::make_batch() {
   for (std::size_t s = 0; s < inputs; ++s) {
     input::Sequence& sequence = batch_.sequences.emplace_back();
     sequence.id = std::to_string(s);
-    // Embeddings without columns stand for positions.
+    // Only the number of positions is known: embeddings without columns.
     sequence.embeddings = OwnedMatrix<float>(sides[s].tokens.length, 0);
     const std::size_t keys = sides[s].keys.length;
     if (keys > 0 && keys != sides[s].tokens.length) sequence.key_embeddings = OwnedMatrix<float>(keys, 0);

@@ -33,7 +33,7 @@ struct StoredRequest {
 /// observers. The model has only layers and heads, and no weights.
 class StoredPatterns {
  public:
-  /// Opens the file, finds its arrays and reads what it says about the inputs. Throws the errors of
+  /// Opens the file, finds its arrays and reads the tokens of the inputs. Throws the errors of
   /// checkpoint::open_checkpoint() and find_stored_arrays(), and Error(bad_input) if arrays do not fit
   /// together. `warnings` must outlive this object.
   StoredPatterns(const StoredRequest& request, Warnings& warnings)

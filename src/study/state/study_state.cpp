@@ -37,7 +37,8 @@ void save_header(StateWriter& out, const StudyHeader& header) {
   save_list(out, header.files);
 }
 
-/// Reads the record of the model. Only its lists of components and of kinds of attention are no cells.
+/// Reads the record of the model. Each value is a cell, except the lists of components and of kinds of
+/// attention.
 Value load_model(StateReader& in) {
   Value model = in.value();
   const auto* const record = std::get_if<std::shared_ptr<const Record>>(&model.data);

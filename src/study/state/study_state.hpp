@@ -213,10 +213,10 @@ struct ComparisonRequest {
 /// Returns the names of the heads that have a role in only one of two studies, from their tables `roles`.
 [[nodiscard]] std::set<std::string> changed_roles(const Results& a, const Results& b);
 
-/// Joins the results of two studies: the table `differences`, with each number of a head in each of their
-/// tables and, where both have one, with an interval, and, if both have the table `roles`, a table `roles` of
-/// the roles that heads gained or lost. Heads in only one study are left out, with a warning. Throws
-/// Error(bad_input) if no number is in both studies.
+/// Joins the results of two studies. The table `differences` has a row for each number of a head, in each
+/// table that both studies have; the row has an interval if both numbers have one. If both studies have the
+/// table `roles`, the new table `roles` has the roles that heads gained or lost. Heads in only one study are
+/// left out, with a warning. Throws Error(bad_input) if no number is in both studies.
 [[nodiscard]] Results compare_studies(const Results& a, const Results& b, const ComparisonRequest& request,
                                       Warnings& warnings);
 

@@ -189,7 +189,8 @@ class RatioSums {
     sum_squared_.add(term.sum * term.sum);
     sum_rows_.add(term.sum * static_cast<double>(term.rows));
   }
-  /// Returns the sums of a sentence, for further rows. The sentences of a block come one after the other.
+  /// Returns the sums of a sentence, to which rows are added. All rows of a sentence come before those of the
+  /// next sentence.
   [[nodiscard]] SentenceTerm& open(std::size_t sequence) {
     if (std::exchange(sequence_, sequence) != sequence) add(std::exchange(open_, {}));
     return open_;
