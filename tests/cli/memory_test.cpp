@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/memory.hpp"
 #include "support/memory_checkpoint.hpp"
 #include "support/run.hpp"
 #include "support/sanitized.hpp"
@@ -63,6 +64,7 @@ void check_bounded(const std::vector<std::string>& command) {
   std::string shown;
   for (const std::string& word : command) shown += word.size() < 80 ? word + " " : "... ";
   CAPTURE(shown);
+  attnctl::give_back_freed_memory();  // of earlier tests: each run begins with the memory of this process
   const auto with = [&](const std::string& memory) {
     std::vector<std::string> limited = command;
     limited.insert(limited.end(), {"--memory", memory});
