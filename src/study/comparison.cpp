@@ -312,6 +312,7 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
     results.pictures.push_back({"differences", difference_page(columns, request.plot, results.subtitle)});
   set_clear(columns);
   TextTable largest = largest_differences(columns, request);
+  std::ranges::stable_partition(columns, &ComparedColumn::fractions);  // counts are last
   Rows all;
   for (ComparedColumn& each : columns) std::ranges::move(each.rows, std::back_inserter(all));
   add_table(results, "difference", "differences",

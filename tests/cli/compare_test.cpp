@@ -82,6 +82,14 @@ TEST_CASE("compare joins two state files, and matches its schema") {
     if (there.get<double>() != 0) ++changed;
   }
   CHECK(changed > 100);
+  const auto first_row_of = [&](const std::string& table, const std::string& column) {
+    const json& rows = document["differences"];
+    return std::ranges::find_if(
+               rows, [&](const json& row) { return row["table"] == table && row["column"] == column; }) -
+           rows.begin();
+  };
+  CHECK(first_row_of("heads", "entropy") == 0);
+  CHECK(first_row_of("special", "share") < first_row_of("heads", "rows"));  // counts are last
 }
 
 TEST_CASE("a study does not differ from itself") {
