@@ -410,6 +410,38 @@ TEST_CASE("without a command, the help is printed and the status is 2") {
   }
 }
 
+TEST_CASE("the help names a folder of tables exactly if -o can be one") {
+  const TempDir folder;
+  const std::string model = "data/tiny-llama", sentences = "data/sentences.txt";
+  for (const std::vector<std::string>& words : {
+           std::vector<std::string>{"analyze", model, "--ids", "1,2"},
+           {"study", model, "--input", sentences, "--measures", "metrics"},
+           {"tokenize", model, "the cat"},
+           {"info", model},
+           {"compare", model, model},
+           {"patch", model, "--clean", "one cat", "--corrupt", "one house"},
+           {"attribute", model, "--text", "one cat"},
+           {"verify", model},
+           {"plan", model, "--input", sentences, "--nodes", "1"},
+           {"explain", "entropy"},
+       }) {
+    CAPTURE(words);
+    std::istringstream text(run_attnctl({words.front(), "--help"}).out);
+    std::string help;  // as one line
+    for (std::string word; text >> word;) help += word + " ";
+    std::vector<std::string> command = words;
+    command.insert(command.end(), {"--format", "csv", "-o", folder.path().string()});
+    const RunResult result = run_attnctl(command);
+    const bool writes = result.status == 0;
+    CHECK_MESSAGE(
+        (writes || result.err.find(": is a directory, but csv is written to one file") != std::string::npos),
+        result.err);
+    CHECK((help.find("or folder of tables") != std::string::npos) == writes);
+    if (help.find("--table") != std::string::npos)
+      CHECK((help.find("table to write (default: ") != std::string::npos) != writes);
+  }
+}
+
 TEST_CASE("--heads accepts the names 0.1, 0:1 and L0H1") {
   const auto metrics = [](const std::string& heads) {
     return run_attnctl(

@@ -93,9 +93,9 @@ Command attribute_command() {
         "of the first token's probability (integrated gradients); pictures then show these parts",
         "HEADS"},
        steps});
+  options->output.default_table = "logits";
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
   add_table_option(command, options->output, "logits,scores,patterns,pattern_heads,pattern_layers");
-  options->output.default_table = "logits";
   add_worker_options(command, options->run);
   command.add("Run", {memory_option(options->run, kMemoryHelp)});
   command.footer =

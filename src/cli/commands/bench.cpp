@@ -538,8 +538,8 @@ Command bench_command() {
                 .type = "LIST",
                 .split = true,
                 .allowed = texts_of(kStages, &StageRow::name)}});
-  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   options->output.default_table = "rows";
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   add_run_options(command, options->run);
   command.add("Run",
               {memory_option(options->run, kMemoryEstimateHelp),

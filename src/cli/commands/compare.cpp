@@ -138,11 +138,12 @@ Command compare_command() {
   argument("B", options->b,
            "The model or study to compare with A; the differences are B - A. The directory of a LoRA adapter "
            "means A with this adapter");
+  options->output.default_table = "differences";
   add_document_options(command, options->output,
                        {"json", "jsonl", "csv", "svg", "png", "pdf", "html", "text"});
   add_table_option(command, options->output,
                    "heads,projections,weights,config,behaviour,metric_changes,output,differences,roles",
-                   "table to write (default: heads of two models without --input, else differences)");
+                   "heads of two models without --input, else differences");
   add_plot_option(command, options->output);
   command.add("Output", {{"--top", [options](const std::string& word) { options->top = parse_top(word); },
                           "With text: largest number of heads per column, and of changed roles, or all "
@@ -167,7 +168,6 @@ Command compare_command() {
       "data/tiny-llama --input data/sentences.txt --state b.state && attnctl compare a.state b.state "
       "--format text";
   command.action = [options] {
-    options->output.default_table = "differences";
     if (!options->inputs.items.empty()) return compare(*options);
     const bool a = names_study(options->a), b = names_study(options->b);
     if (a != b)

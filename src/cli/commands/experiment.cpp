@@ -702,9 +702,9 @@ Command experiment_command() {
     command.name = name;
     auto request = std::make_shared<ExperimentOptions>();
     const Experiment experiment = add(command, *request);
+    request->output.default_table = "rows";
     add_document_options(command, request->output,
                          {"json", "jsonl", "csv", "svg", "png", "pdf", "html", "text"});
-    request->output.default_table = "rows";
     command.add({{"--picture", &request->output.picture,
                   "With svg, png, pdf: what to draw, charts (default) or the name of a heatmap"},
                  {"--show", &request->show, "With text: also draw the charts"}});

@@ -455,8 +455,8 @@ Command explain_command() {
                 "Column, TABLE.COLUMN, metric or role; or table, analysis, measure or experiment, for the "
                 "meanings of all its columns (default: list all names)"}});
   options->output.default_format = "text";
-  add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
   options->output.default_table = "definitions";
+  add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
   command.footer =
       "Examples:\n  attnctl explain\n  attnctl explain confidence\n  attnctl explain relations.accuracy\n"
       "  attnctl explain syntactic\n"

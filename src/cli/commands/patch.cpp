@@ -138,9 +138,9 @@ Command patch_command() {
         .help = "Patch the z of head FROM only for the queries, the keys or the values of head TO of a "
                 "later layer, such as 0.1:2.3 or '0.1->2.3'",
         .type = "FROM:TO"}});
+  options->output.default_table = "patches";
   add_document_options(command, options->output, {"json", "jsonl", "csv", "svg", "png", "pdf", "text"});
   add_table_option(command, options->output, "patches,paths");
-  options->output.default_table = "patches";
   add_worker_options(command, options->run);
   command.add("Run", {memory_option(options->run, kMemoryHelp)});
   const std::string texts =

@@ -216,10 +216,10 @@ Command series_command() {
         "each, until Ctrl-C",
         "DIR"},
        number("--watch-every", &options->wait, "Seconds between two looks at --watch", non_negative())});
+  options->output.default_table = "series";
   add_document_options(command, options->output,
                        {"json", "jsonl", "csv", "svg", "png", "pdf", "html", "text"});
-  add_table_option(command, options->output, "checkpoints,series,changes,role_steps",
-                   "table to write (default: series)");
+  add_table_option(command, options->output, "checkpoints,series,changes,role_steps");
   add_plot_option(command, options->output);
   command.add(
       "Output",
@@ -236,10 +236,7 @@ Command series_command() {
       "  attnctl series data/tiny-llama data/tiny-llama data/tiny-llama --input data/sentences.txt "
       "--measures "
       "metrics --format text";
-  command.action = [options] {
-    options->output.default_table = "series";
-    series(*options);
-  };
+  command.action = [options] { series(*options); };
   return command;
 }
 

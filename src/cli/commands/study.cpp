@@ -525,9 +525,9 @@ Command plan_command() {
                       "Number of machines (nodes); each computes one shard", Range{1, 1'000'000}),
                number("--seconds", &options->request.seconds,
                       "Approximate time for trial runs after the corpus is read, in seconds", positive())});
-  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
-  add_table_option(command, options->output, "shards,choices,trials", "table to write (default: shards)");
   options->output.default_table = "shards";
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
+  add_table_option(command, options->output, "shards,choices,trials");
   add_worker_options(command, options->run);
   command.add("Run", {memory_option(options->run,
                                     "--memory of the study on each node, such as 512M or 2G; the trial runs "

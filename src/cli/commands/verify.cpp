@@ -381,8 +381,8 @@ Command verify_command() {
               non_negative())});
   add_head_options(command, options->selection);
   add_attention_option(command, options->selection);
-  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   options->output.default_table = "comparisons";
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   add_run_options(command, options->run);
   command.add("Run", {memory_option(options->run, kMemoryEstimateHelp)});
   command.footer =

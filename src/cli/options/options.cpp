@@ -237,6 +237,10 @@ void add_head_options(Command& command, SelectionOptions& options) {
         "LIST"}});
 }
 
+bool OutputOptions::writes_folders() const {
+  return default_table.empty() && std::ranges::find(formats, "csv") != formats.end();
+}
+
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {
   options.formats = formats;
   command.add(
@@ -247,9 +251,9 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
                             options.default_format == "text" ? "text" : "text on a terminal, else json"),
         .allowed = formats},
        {"-o,--output", &options.path,
-        fmt::format("Output file with one of the extensions {}, or folder of tables (default: standard "
-                    "output); an old file is replaced only when the results are complete",
-                    extensions_of(formats)),
+        fmt::format("Output file with one of the extensions {}{} (default: standard output); an old file is "
+                    "replaced only when the results are complete",
+                    extensions_of(formats), options.writes_folders() ? ", or folder of tables" : ""),
         "PATH"},
        {.names = "--columns",
         .target = &options.columns,
@@ -284,11 +288,17 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
           Range{0, report::NumberFormat::kMostDigits})});
 }
 
-void add_table_option(Command& command, OutputOptions& options, std::string_view names, const char* help) {
+void add_table_option(Command& command, OutputOptions& options, std::string_view names,
+                      std::string_view default_text) {
   const std::vector<std::string_view> tables = split(names, ',');
+  const std::string what =
+      options.writes_folders()
+          ? "write only this table, as one file instead of a folder of tables"
+          : fmt::format("table to write (default: {})",
+                        default_text.empty() ? std::string_view(options.default_table) : default_text);
   command.add("Output", {{.names = "--table",
                           .target = &options.table,
-                          .help = fmt::format("With {}: {}, of: {}", table_formats(options.formats), help,
+                          .help = fmt::format("With {}: {}, of: {}", table_formats(options.formats), what,
                                               fmt::join(tables, ", ")),
                           .type = "NAME",
                           .offered = {tables.begin(), tables.end()}}});

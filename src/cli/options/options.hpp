@@ -89,15 +89,18 @@ struct OutputOptions {
   bool names_columns = false;             // --columns can name columns of the table of heads
   bool compress = false;
   bool strip_markers = false;  // text and pictures show tokens without their word marks
+
+  [[nodiscard]] bool writes_folders() const;  // folders of CSV tables
 };
 /// Adds only --format, -o, --columns and --explain, and the options of pictures if the command writes svg.
+/// options.default_table must already be set.
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// Adds the options of add_target_options() and --digits.
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
-/// Adds --table. `names` are the tables, separated by commas. options.formats must already be set. `help`
-/// says what --table does in the formats that write tables.
+/// Adds --table. `names` are the tables, separated by commas. Help shows `default_text` as the default
+/// instead of options.default_table. options.formats and options.default_table must already be set.
 void add_table_option(Command& command, OutputOptions& options, std::string_view names,
-                      const char* help = "write only this table, as one file instead of a folder of tables");
+                      std::string_view default_text = {});
 [[nodiscard]] Option strip_markers_option(bool& strip_markers);
 /// Returns the number of --top; the largest number for "all".
 [[nodiscard]] std::size_t parse_top(const std::string& word);

@@ -65,11 +65,6 @@ bool names_folder(const std::filesystem::path& path) {
   return path.native().ends_with('/') || std::filesystem::is_directory(path, ignored);
 }
 
-/// Returns whether the command writes folders of CSV tables.
-bool writes_folders(const OutputOptions& options) {
-  return options.default_table.empty() && std::ranges::find(options.formats, "csv") != options.formats.end();
-}
-
 const Format& resolve_format(const OutputOptions& options, const Format* by_extension, bool to_stdout) {
   const Format* const by_name = format_with(&Format::name, options.format);
   if (by_name != nullptr && by_extension != nullptr && by_name != by_extension) {
@@ -78,7 +73,7 @@ const Format& resolve_format(const OutputOptions& options, const Format* by_exte
   }
   if (by_name != nullptr) return *by_name;
   if (by_extension != nullptr) return *by_extension;
-  if (!to_stdout && names_folder(options.path) && writes_folders(options))
+  if (!to_stdout && names_folder(options.path) && options.writes_folders())
     return *format_with(&Format::name, "csv");
   return *format_with(&Format::name,
                       to_stdout && isatty(STDOUT_FILENO) == 1 ? "text" : options.default_format);
@@ -94,9 +89,9 @@ void check_output_type(const Target& target, const OutputOptions& options) {
     const bool table = !target.table.empty() && options.default_table.empty();
     fail(Status::environment, "{}: is a directory, but {} is written to one file; give the path of a file{}",
          escaped(target.path.string()), table ? "--table " + options.table : std::string(target.format.name),
-         !writes_folders(options) ? ""
-         : table                  ? ", or leave out --table"
-                                  : ", or --format csv for a folder of tables");
+         !options.writes_folders() ? ""
+         : table                   ? ", or leave out --table"
+                                   : ", or --format csv for a folder of tables");
   }
   if (folder_wanted && !directory && exists(found)) {
     fail(Status::environment,
