@@ -99,13 +99,13 @@ TEST_CASE("a comparison finds a planted difference, and nothing else") {
     names.push_back(each.first);
     CHECK(each.second == (each.first == "heads 0.1 - entropy" ? 0.25 : 0));
   }
-  CHECK(names ==
-        std::vector<std::string>{"heads 0.0 - entropy", "heads 0.1 - entropy", "heads 0.0 - entropy_count",
-                                 "heads 0.1 - entropy_count", "relations 0.0 nsubj to_head hits",
-                                 "relations 0.1 nsubj to_head hits", "relations 0.0 nsubj to_head count",
-                                 "relations 0.1 nsubj to_head count", "relations 0.0 nsubj to_head accuracy",
-                                 "relations 0.1 nsubj to_head accuracy", "positional 0.1 offset -1 weight",
-                                 "roles 0.0 sink score", "roles 0.0 sink low", "roles 0.0 sink high"});
+  CHECK(names == std::vector<std::string>{
+                     "heads 0.0 - entropy", "heads 0.1 - entropy", "relations 0.0 nsubj to_head accuracy",
+                     "relations 0.1 nsubj to_head accuracy", "positional 0.1 offset -1 weight",
+                     "roles 0.0 sink score", "roles 0.0 sink low", "roles 0.0 sink high",
+                     "heads 0.0 - entropy_count", "heads 0.1 - entropy_count",
+                     "relations 0.0 nsubj to_head hits", "relations 0.1 nsubj to_head hits",
+                     "relations 0.0 nsubj to_head count", "relations 0.1 nsubj to_head count"});
   const auto back = differences_in(compared(b, a));
   REQUIRE(back.size() == found.size());
   for (std::size_t i = 0; i < found.size(); ++i) CHECK(back[i].second == -found[i].second);
@@ -113,7 +113,7 @@ TEST_CASE("a comparison finds a planted difference, and nothing else") {
   const Rows rows = rows_in(compared(a, b).tables[0]);
   CHECK(rows[1] == std::vector<Cell>{"heads", kNone, whole(0), whole(1), "0.1", kNone, "entropy", 0.5F, 0.75F,
                                      0.25F, kNone, kNone, kNone});
-  CHECK(std::holds_alternative<std::int64_t>(rows[2][9]));  // a difference of counts
+  CHECK(std::holds_alternative<std::int64_t>(rows.back()[9]));  // a difference of counts
 }
 
 TEST_CASE("a number that only one study defines has no difference") {
@@ -123,10 +123,12 @@ TEST_CASE("a number that only one study defines has no difference") {
                            {{kNone, whole(0), whole(1), "0.1", whole(-1), kNone},
                             {kNone, whole(0), whole(1), "0.1", whole(0), kNone}});
   const Rows rows = rows_in(compared(a, b).tables[0]);
-  REQUIRE(std::get<std::string>(rows.back()[0]) == "positional");
-  CHECK(rows.back()[7] == Cell(0.5F));
-  CHECK(rows.back()[8] == kNone);
-  CHECK(rows.back()[9] == kNone);
+  const auto row = std::ranges::find(rows, Cell("positional"),
+                                     [](const std::vector<Cell>& cells) -> const Cell& { return cells[0]; });
+  REQUIRE(row != rows.end());
+  CHECK((*row)[7] == Cell(0.5F));
+  CHECK((*row)[8] == kNone);
+  CHECK((*row)[9] == kNone);
 }
 
 TEST_CASE("a comparison lists the roles that heads gained and lost") {
