@@ -312,7 +312,8 @@ Results compare_studies(const Results& a, const Results& b, const ComparisonRequ
     results.pictures.push_back({"differences", difference_page(columns, request.plot, results.subtitle)});
   set_clear(columns);
   TextTable largest = largest_differences(columns, request);
-  std::ranges::stable_partition(columns, &ComparedColumn::fractions);  // counts are last
+  std::stable_partition(columns.begin(), columns.end(),  // counts are last
+                        [](const ComparedColumn& each) { return each.fractions; });
   Rows all;
   for (ComparedColumn& each : columns) std::ranges::move(each.rows, std::back_inserter(all));
   add_table(results, "difference", "differences",
