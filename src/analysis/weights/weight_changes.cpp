@@ -55,8 +55,9 @@ bool is_bf16(float x) {
 constexpr std::size_t kBlock = 16;  // divides the blocks of all quantized types
 constexpr double kMostSteps = 255;
 
-/// Returns the smallest difference of two values of a block, if all differences are multiples of it, up to
-/// rounding to float32, of at most kMostSteps. Returns 0 if all values are equal, otherwise nullopt.
+/// Returns the smallest difference of two values of a block if all differences are multiples of it, up to
+/// rounding to float32, and none is more than kMostSteps times as large. Returns 0 if all values are equal,
+/// otherwise nullopt.
 std::optional<double> step_of_block(std::span<const float> block) {
   std::array<float, kBlock> sorted{};
   std::ranges::copy(block, sorted.begin());
