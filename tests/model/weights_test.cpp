@@ -219,7 +219,9 @@ TEST_CASE("attention() does not read the rest of the layer") {
   CHECK(attention->output.stored.data == layer->output.stored.data);
   CHECK(attention == bound.attention(0));
   bound.evict_layer(0);
-  CHECK(bound.layer(0)->query.present());
+  const auto again = bound.layer(0);
+  CHECK(again->query.present());
+  CHECK(bound.attention(0).get() == again.get());
 }
 
 TEST_CASE("a non-finite weight gives a warning with its tensor and first index") {
