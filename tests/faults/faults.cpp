@@ -71,6 +71,10 @@ const std::vector<TestedCommand> kCommands = {
     {"analyze png", {"analyze", kModel, kText, "-o", "@/out.png"}, {"out.png"}, false, true},
     {"analyze html", {"analyze", kModel, kText, "-o", "@/out.html"}, {"out.html"}},
     {"analyze llama", {"analyze", "data/tiny-llama", kText, "-o", "@/out.json"}, {"out.json"}},
+    {"analyze memory",
+     {"analyze", "data/tiny-llama", kText, "--memory", "70M", "-o", "@/out.jsonl"},
+     {"out.jsonl"}},
+    {"view", {"view", "data/patterns.npz", "-o", "@/out.html"}, {"out.html"}},
     {"weights", {"weights", kModel, "-o", "@/out.json"}, {"out.json"}},
     {"study",
      {"study", kModel, "--input", kTreebank, "--checkpoint", "@/kept", "--checkpoint-every", "0", "--state",
@@ -89,6 +93,13 @@ const std::vector<TestedCommand> kCommands = {
      {"attribute", "data/tiny-llama", "--text-ids", "0,449,2014,449", "--score", "3.1:3:1", "-o",
       "@/out.json"},
      {"out.json"}},
+    {"compare",
+     {"compare", kModel, kModel, "--input", kTreebank, "--measures", "metrics", "-o", "@/out.json"},
+     {"out.json"}},
+    {"series",
+     {"series", kModel, "--input", kTreebank, "--measures", "metrics", "--keep", "@/kept", "-o",
+      "@/out.json"},
+     {"out.json", "kept/"}},
     {"merge",
      {"merge", "@/1.part", "@/2.part", "--state", "@/all", "-o", "@/out.json"},
      {"out.json", "all"},
@@ -178,7 +189,8 @@ class Scene {
     for (const auto& [name, bytes] : now) {
       if (old_.contains(name) || new_.contains(name) || name.starts_with("tables/.attnctl-")) continue;
       ++strays;
-      if (!may_leave_one || strays > 1 || !name.starts_with(".attnctl-"))
+      const std::string own = name.starts_with("kept/") ? name.substr(5) : name;
+      if (!may_leave_one || strays > 1 || !own.starts_with(".attnctl-"))
         wrong += fmt::format("{} remains; ", name);
       if (may_leave_one) strays = 0;  // a hidden folder has files
     }
@@ -191,7 +203,7 @@ class Scene {
       if (done && command_.has_fonts && part.size() == 1 && part.begin()->second.starts_with("\x89PNG"))
         continue;
       // A checkpoint holds the blocks that are done. To continue with it must give the same results.
-      if (!done && output == "kept" && part.size() == 1) continue;
+      if (!done && output.starts_with("kept")) continue;
       wrong += fmt::format("{} is neither old nor new; ", output);
     }
     for (const auto& [name, bytes] : inputs_)
@@ -213,7 +225,8 @@ class Scene {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_.path()))
       if (!inputs_.contains(entry.path().filename().string())) fs::remove_all(entry.path());
     for (const std::string& output : command_.outputs)
-      if (output != "kept") folder_.write(output.ends_with('/') ? output + "old.csv" : output, "old\n");
+      if (!output.starts_with("kept"))
+        folder_.write(output.ends_with('/') ? output + "old.csv" : output, "old\n");
     if (std::ranges::find(command_.outputs, "saved/") != command_.outputs.end())
       fs::remove_all(folder_.path() / "saved");
   }
