@@ -1,3 +1,5 @@
+#include "base/memory.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -10,7 +12,6 @@
 
 #include <doctest/doctest.h>
 
-#include "base/memory.hpp"
 #include "support/memory_checkpoint.hpp"
 #include "support/run.hpp"
 #include "support/sanitized.hpp"
